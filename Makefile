@@ -1,0 +1,72 @@
+# Everything a person runs here. Each target makes what it needs, in .venv and js/node_modules and nowhere else.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+BUNDLE := ensemble_notebook/static/timeline.js
+
+INSTALLED    := .venv/.installed
+NODE_MODULES := js/node_modules/.package-lock.json
+JS_SOURCES   := $(shell find js -path js/node_modules -prune -o -type f -print 2>/dev/null)
+
+.PHONY: help demo test check bench fix clean lint types pytest vitest weights
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+
+demo: weights ## Run the first notebook on the local model, show what came out, open JupyterLab on it
+	$(BIN)/jupyter-ensemble demo
+
+test: vitest pytest ## Run every test: TypeScript, Python, a real kernel, a real browser
+
+check: lint types test ## What CI runs: formatting, lint, architecture, types, every test
+
+bench: weights ## Measure what the engine and the magic cost
+	$(BIN)/python -m benchmarks
+
+fix: $(INSTALLED) ## Repair formatting and lint
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## Remove what was built and what tests left (.venv and js/node_modules stay)
+	rm -rf build dist ensemble_notebook/static tests/artefacts
+	rm -rf .benchmarks .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find ensemble_notebook tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+# --- The parts of `check` ---------------------------------------------------------------------------------------------
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+types: $(INSTALLED) $(NODE_MODULES)
+	$(BIN)/mypy
+	cd js && npx tsc --noEmit
+
+vitest: $(NODE_MODULES)
+	cd js && npx vitest run
+
+pytest: weights
+	$(BIN)/python -m pytest
+
+# The local model's weights are fetched once into the user's cache; a second call only checks them.
+weights: $(INSTALLED) $(BUNDLE)
+	$(BIN)/jupyter-ensemble models pull
+
+# --- What is made once, and again when its source is newer ------------------------------------------------------------
+
+$(INSTALLED): pyproject.toml hatch_build.py js/package.json
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit("Python >= 3.11 is needed, and $(PYTHON) is %d.%d: name another one with `make PYTHON=python3.12 ...`" % v[:2] if v < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[lab]' --group dev
+	@touch $@
+
+$(NODE_MODULES): js/package-lock.json
+	cd js && npm ci
+	@touch $@
+
+$(BUNDLE): $(NODE_MODULES) $(JS_SOURCES)
+	cd js && npm run build
+	@touch $@
