@@ -64,7 +64,7 @@ $(INSTALLED): pyproject.toml hatch_build.py js/package.json
 	@touch $@
 
 $(NODE_MODULES): js/package-lock.json
-	cd js && npm ci
+	cd js && npm ci --no-audit --no-fund
 	@touch $@
 
 $(BUNDLE): $(NODE_MODULES) $(JS_SOURCES)

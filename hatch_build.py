@@ -1,8 +1,8 @@
-"""The build hook: a checkout builds the timeline's bundle with npm, an sdist carries it.
+"""The build hook: what the package ships that is not Python.
 
-It runs for every wheel, sdist and editable install. It knows npm and two folders, and nothing of the package's Python.
-The bundle is always built anew in a checkout, because a stale one that ships is worse than the half second it costs;
-`npm ci` runs only when the lock file is newer than what is installed.
+It runs for every wheel, sdist and editable install, and knows nothing of the package's own code. The timeline's bundle
+is always built anew in a checkout, because a stale one that ships is worse than the half second it costs; `npm ci` runs
+only when the lock file is newer than what is installed. An sdist carries the bundle, so that nobody else needs Node.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _NODE_NEEDED = (
 )
 
 
-class TimelineBuildHook(BuildHookInterface[Any]):
-    """Makes sure that `ensemble_notebook/static/` is there and fresh before anything is packed."""
+class EnsembleNotebookBuildHook(BuildHookInterface[Any]):
+    """Makes sure that `ensemble_notebook/static/` is there and fresh, and adds the configuration templates."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the bundle from `js/`, or check that the sdist brought it.
@@ -30,8 +30,12 @@ class TimelineBuildHook(BuildHookInterface[Any]):
         Raises:
             SystemExit: npm is missing or fails in a checkout, or an sdist is incomplete.
         """
-        del version, build_data
         root = Path(self.root)
+        if self.target_name == "wheel" and version == "standard":
+            # Into the package, where `jupyter ensemble enable` reads them, and never to where IPython would: it reads
+            # one file name per environment, and two wheels that ship it collide. An editable install has the folder
+            # itself beside the package.
+            build_data["force_include"]["jupyter-config"] = "ensemble_notebook/jupyter-config"
         # Only an unpacked sdist has its metadata beside the sources.
         if not (root / "PKG-INFO").exists():
             _build(root / "js")
@@ -46,7 +50,7 @@ def _build(js: Path) -> None:
         sys.exit(_NODE_NEEDED)
     lock, installed = js / "package-lock.json", js / "node_modules" / ".package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        _run(npm, "ci", cwd=js)
+        _run(npm, "ci", "--no-audit", "--no-fund", cwd=js)
         installed.touch()
     _run(npm, "run", "build", cwd=js)
 
