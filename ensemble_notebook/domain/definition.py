@@ -1,0 +1,143 @@
+"""The form of a definition: keyword-only, frozen, slotted, and strict about the names of its fields.
+
+Knows no particular definition; `agent`, `task`, `phase` and `ensemble` are written with it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from enum import Enum
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, nearest
+
+C = TypeVar("C", bound=type)
+E = TypeVar("E", bound=Enum)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def definition(cls: C) -> C:
+    """Make `cls` a frozen, slotted, keyword-only dataclass that is identified by identity (E2).
+
+    Its constructor answers unknown, later and missing field names with a `ValidationError` that names the right one
+    (E5). A class may list fields whose rules are not built yet in ``LATER`` (name -> what it is).
+    """
+    made = dataclass(frozen=True, slots=True, kw_only=True, eq=False)(cls)
+    init: Callable[..., None] = made.__init__
+
+    @functools.wraps(init)
+    def checked(self: Any, /, *args: Any, **values: Any) -> None:
+        if problems := field_problems(made, args, values):
+            raise ValidationError(problems)
+        init(self, **values)
+
+    made.__init__ = checked
+    return made
+
+
+def field_names(cls: type) -> tuple[str, ...]:
+    """Names of the fields that the constructor of a definition takes, in order."""
+    return tuple(each.name for each in fields(cls) if each.init)
+
+
+def later_fields(cls: type) -> Mapping[str, str]:
+    """Fields that belong to the language but are not available yet: name -> what it is."""
+    later: Mapping[str, str] = getattr(cls, "LATER", {})
+    return later
+
+
+def later_message(owner: str, name: str, what: str) -> str:
+    """The one sentence for something that a later version brings."""
+    return f"{owner} {name!r} ({what}) is not available in this version of ensemble-notebook. Remove it."
+
+
+def field_problems(cls: type, args: Sequence[Any], values: Mapping[str, Any]) -> list[Problem]:
+    """What is wrong with the names of the arguments of ``cls(*args, **values)``."""
+    owner, known, later = cls.__name__, field_names(cls), later_fields(cls)
+    problems = []
+    if args:
+        problems.append(Problem(f"{owner} takes keyword arguments only: {', '.join(known[:3])}, ...", cls))
+    for name in values:
+        if name in later:
+            problems.append(Problem(later_message(f"{owner} field", name, later[name]), cls, name))
+        elif name not in known:
+            problems.append(Problem(f"{owner} has no field {name!r}.{did_you_mean(name, known)}", cls, name))
+    meant = {nearest(name, known) for name in values if name not in known}
+    missing = [
+        each.name
+        for each in fields(cls)
+        if each.init and each.default is MISSING and each.default_factory is MISSING
+        if each.name not in values and each.name not in meant
+    ]
+    problems += [Problem(f"{owner} needs a {name}.", cls, name) for name in missing]
+    return problems
+
+
+class Checked:
+    """Building blocks for ``__post_init__``: each takes a field's name, checks it, and may set the clean value."""
+
+    __slots__ = ()
+    LATER: ClassVar[Mapping[str, str]] = {}
+
+    def _refuse(self, field: str, message: str, item: int | str | None = None) -> ValidationError:
+        return ValidationError(Problem(message, self, field, item))
+
+    def _set(self, field: str, value: Any) -> None:
+        object.__setattr__(self, field, value)
+
+    def _require_text(self, field: str) -> None:
+        value = getattr(self, field)
+        label = f"{type(self).__name__} {field}"
+        if not isinstance(value, str):
+            raise self._refuse(field, f"{label} must be text, got {type(value).__name__}.")
+        if not value.strip():
+            raise self._refuse(field, f"{label} must not be blank.")
+
+    def _optional_text(self, field: str) -> None:
+        value = getattr(self, field)
+        if value is not None and not isinstance(value, str):
+            raise self._refuse(field, f"{type(self).__name__} {field} must be text, got {type(value).__name__}.")
+
+    def _require_bool(self, field: str) -> None:
+        value = getattr(self, field)
+        if not isinstance(value, bool):
+            raise self._refuse(field, f"{type(self).__name__} {field} must be True or False, got {value!r}.")
+
+    def _require_integer(self, field: str, *, least: int) -> None:
+        value = getattr(self, field)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise self._refuse(field, f"{type(self).__name__} {field} must be a whole number >= {least}, got {value!r}.")
+
+    def _optional_seconds(self, field: str) -> None:
+        value = getattr(self, field)
+        if value is None:
+            return
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+            raise self._refuse(field, f"{type(self).__name__} {field} must be seconds > 0 or None, got {value!r}.")
+
+    def _make_tuple(self, field: str) -> None:
+        """Copy a sequence to a tuple; a text or a single object where a sequence belongs is refused."""
+        value = getattr(self, field)
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise self._refuse(
+                field, f"{type(self).__name__} {field} must be a list or tuple, got {type(value).__name__}."
+            )
+        self._set(field, tuple(value))
+
+    def _make_enum(self, field: str, kind: type[E], later: Mapping[str, str]) -> None:
+        """Accept a member or its name in any case; name the nearest one otherwise."""
+        value = getattr(self, field)
+        if isinstance(value, kind):
+            return
+        names = [str(member.value) for member in kind]
+        if isinstance(value, str) and value.lower() in names:
+            self._set(field, kind(value.lower()))
+        elif isinstance(value, str) and value.lower() in later:
+            name = value.lower()
+            raise self._refuse(field, later_message(f"{type(self).__name__} {field}", name, later[name]))
+        else:
+            raise self._refuse(
+                field, f"{type(self).__name__} {field} can't be {value!r}.{did_you_mean(str(value), names)}"
+            )

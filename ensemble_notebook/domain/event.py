@@ -1,0 +1,249 @@
+"""The events of a run (section 7): one stream, typed, frozen, numbered without gaps.
+
+Every view of a run is a fold over these. Each kind of span of the trace (run, phase, task, turn, llm, attempt, tool)
+has one event that starts it and exactly one that ends it, also when it fails or is cancelled. `span_id` is the span
+that the event belongs to, `parent_id` the span around that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ensemble_notebook.domain.choice import ExitReason, PhaseStatus, RunStatus, SpanStatus, ToolOutcome
+from ensemble_notebook.domain.metric import TokenUsage
+from ensemble_notebook.domain.model import ToolCall
+from ensemble_notebook.domain.output import TaskOutput
+from ensemble_notebook.domain.plan import ExecutionPlan
+
+event = dataclass(frozen=True, slots=True, kw_only=True)
+
+
+@event
+class Event:
+    """What all events have.
+
+    Attributes:
+        run_id: the run.
+        seq: position in the stream, from 0, without gaps.
+        span_id: the span it belongs to.
+        parent_id: the span around that one; None for the run.
+        time: UTC.
+        offset_s: seconds since the run started, on a monotonic clock.
+        task, phase: names, where it belongs to one.
+        depends_on: names of the tasks or phases that this one waited for.
+    """
+
+    run_id: str
+    seq: int
+    span_id: str
+    parent_id: str | None
+    time: datetime
+    offset_s: float
+    task: str | None = None
+    phase: str | None = None
+    depends_on: tuple[str, ...] = ()
+
+
+@event
+class RunStarted(Event):
+    """A run begins. `inputs` are the template variables as text."""
+
+    name: str | None
+    workflow: str
+    inputs: Mapping[str, str]
+    max_concurrency: int | None
+
+
+@event
+class PlanMade(Event):
+    """What is going to happen. The ids are those of the spans that will come: of ``plan.tasks``, of ``plan.phases``."""
+
+    plan: ExecutionPlan
+    task_span_ids: tuple[str, ...]
+    phase_span_ids: tuple[str, ...]
+
+
+@event
+class Warned(Event):
+    """Something is odd but no reason to stop; also logged."""
+
+    message: str
+
+
+@event
+class RunEnded(Event):
+    """The last event of every run."""
+
+    status: RunStatus
+    exit_reason: ExitReason
+    error: BaseException | None = None
+
+
+@event
+class PhaseStarted(Event):
+    """The last predecessor of a phase has completed."""
+
+
+@event
+class PhaseEnded(Event):
+    """Every task of a phase is resolved. `is_cancelled` where the run was stopped meanwhile."""
+
+    status: PhaseStatus
+    is_cancelled: bool = False
+
+
+@event
+class PhaseSkipped(Event):
+    """A phase will not run."""
+
+    reason: str
+
+
+@event
+class TaskStarted(Event):
+    """A task begins; `queued_s` is how long it was ready and had to wait for a free place."""
+
+    agent: str
+    description: str
+    index: int
+    total: int
+    queued_s: float
+
+
+@event
+class TaskInputPrepared(Event):
+    """The prompts of a task, as the model gets them; empty system prompt for a handler."""
+
+    system_prompt: str
+    user_prompt: str
+    context: tuple[str, ...]
+
+
+@event
+class TaskCompleted(Event):
+    """A task has its output."""
+
+    output: TaskOutput
+
+
+@event
+class TaskFailed(Event):
+    """A task ended without output; `status` is ERROR or CANCELLED."""
+
+    agent: str
+    error: BaseException
+    status: SpanStatus
+
+
+@event
+class TaskSkipped(Event):
+    """A task will not run."""
+
+    reason: str
+
+
+@event
+class TurnStarted(Event):
+    """One round of the agent loop: a model reply and the tool calls it asks for. `iteration` counts from 1."""
+
+    agent: str
+    iteration: int
+
+
+@event
+class TurnEnded(Event):
+    """The round is over."""
+
+    status: SpanStatus
+
+
+@event
+class LlmCallStarted(Event):
+    """A reply is asked for. `model` is the name as requested, `provider` who serves it, where known."""
+
+    agent: str
+    model: str
+    provider: str | None
+    max_attempts: int
+    is_scripted: bool
+
+
+@event
+class LlmAttemptStarted(Event):
+    """One physical request; its span is a child of the call's. `attempt` counts from 1."""
+
+    attempt: int
+
+
+@event
+class LlmToken(Event):
+    """A piece of streamed text, in the span of the call."""
+
+    text: str
+
+
+@event
+class LlmAttemptEnded(Event):
+    """A physical request is over; the leaf that carries usage, also when it failed (T2)."""
+
+    attempt: int
+    status: SpanStatus
+    usage: TokenUsage
+    error: BaseException | None = None
+
+
+@event
+class LlmCallRetried(Event):
+    """Attempt number `attempt` failed for `reason` (``"429"``, ``"timeout"``, ...); the next one follows after
+    `delay_s` seconds.
+    """
+
+    attempt: int
+    delay_s: float
+    reason: str
+    error: BaseException
+
+
+@event
+class LlmCallCompleted(Event):
+    """The reply. `model` is the name that the provider gave; `time_to_first_token_s` is None when not streamed."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    usage: TokenUsage
+    model: str | None
+    finish_reason: str | None
+    time_to_first_token_s: float | None
+
+
+@event
+class LlmCallFailed(Event):
+    """No reply, retries included; `status` is ERROR or CANCELLED."""
+
+    error: BaseException
+    status: SpanStatus
+
+
+@event
+class ToolCallStarted(Event):
+    """A requested tool call begins. `arguments` is the text of its JSON, as the model wrote it where known."""
+
+    agent: str
+    tool: str
+    tool_call_id: str
+    arguments: str
+
+
+@event
+class ToolCallCompleted(Event):
+    """A tool call is over. `result` is the text that the model got; `error` what the tool raised, if it did."""
+
+    tool: str
+    tool_call_id: str
+    status: SpanStatus
+    outcome: ToolOutcome | None
+    result: str
+    error: BaseException | None = None

@@ -1,0 +1,68 @@
+"""The phase: a named group of tasks with predecessors (E3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ensemble_notebook.domain.choice import LATER_WORKFLOWS, Workflow
+from ensemble_notebook.domain.definition import Checked, definition
+from ensemble_notebook.domain.task import Task
+
+
+@definition
+class Phase(Checked):
+    """A workstream. It starts when every phase in `after` has completed; inside, its tasks follow `workflow`.
+
+    Fields: `name` (not blank, unique in the ensemble), `tasks` (at least one), `workflow` (None: the ensemble's),
+    `after` (phases or their names; a name may refer forward). Phases are not nested.
+
+    Raises:
+        ValidationError: names the field, the value, and what was expected.
+    """
+
+    name: str
+    tasks: tuple[Task, ...]
+    workflow: Workflow | None = None
+    after: tuple[Phase | str, ...] = ()
+
+    LATER: ClassVar[Mapping[str, str]] = {"when": "conditions", "review": "phase review"}
+
+    @classmethod
+    def of(cls, name: str, /, *tasks: Task, **fields: Any) -> Phase:
+        """A phase from its tasks."""
+        return cls(name=name, tasks=tasks, **fields)
+
+    def __post_init__(self) -> None:
+        """Check one phase by itself."""
+        self._require_text("name")
+        self._make_tuple("tasks")
+        if not self.tasks:
+            raise self._refuse("tasks", f"Phase {self.name!r} needs at least one task.")
+        for index, each in enumerate(self.tasks):
+            if isinstance(each, Phase):
+                raise self._refuse("tasks", f"Phase {self.name!r} holds a phase; phases are not nested.", item=index)
+            if not isinstance(each, Task):
+                raise self._refuse(
+                    "tasks", f"Phase {self.name!r} holds a {type(each).__name__} where a Task belongs.", item=index
+                )
+        if self.workflow is not None:
+            self._check_workflow()
+        self._check_after()
+
+    def _check_workflow(self) -> None:
+        if str(self.workflow).lower() in LATER_WORKFLOWS:
+            raise self._refuse("workflow", f"Phase {self.name!r} can't be hierarchical: a manager has no single phase.")
+        self._make_enum("workflow", Workflow, {})
+
+    def _check_after(self) -> None:
+        self._make_tuple("after")
+        for index, each in enumerate(self.after):
+            if not isinstance(each, Phase | str):
+                raise self._refuse("after", f"Phase after takes phases or names, got {type(each).__name__}.", item=index)
+            if each == self.name:
+                raise self._refuse("after", f"Phase {self.name!r} can't come after itself.", item=index)
+
+    def __repr__(self) -> str:
+        """Name and size."""
+        return f"Phase({self.name!r}, {len(self.tasks)} tasks)"

@@ -1,0 +1,99 @@
+"""The task: what is to be done (E2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from ensemble_notebook.domain.agent import Agent, check_llm, check_tools
+from ensemble_notebook.domain.definition import Checked, definition
+from ensemble_notebook.domain.tool import Handler, tool_names
+
+STOCK_EXPECTED_OUTPUT: Final = "A clear, complete answer to the task."
+
+
+@definition
+class Task(Checked):
+    """One piece of work, identified by identity: two equal tasks are two tasks.
+
+    Fields: `description` and `expected_output` (not blank; ``{name}`` is a template variable), `agent` (None: one is
+    derived from the description), `context` (tasks, or names of tasks, whose outputs it reads), `name` (unique in the
+    ensemble; None: made from role and position), `handler` (a plain or async function ``(TaskInput) -> str |
+    ToolResult | object``, or a tool, that runs instead of an agent and a model; excludes `agent`, `llm` and `tools`),
+    `llm` (in place of the agent's), `tools` (beside the agent's), `timeout` (seconds for the whole task).
+
+    Raises:
+        ValidationError: names the field, the value, and what was expected.
+    """
+
+    description: str
+    expected_output: str
+    agent: Agent | None = None
+    context: tuple[Task | str, ...] = ()
+    name: str | None = None
+    handler: Handler | Any | None = None
+    llm: Any = None
+    tools: tuple[Any, ...] = ()
+    timeout: float | None = None
+
+    LATER: ClassVar[Mapping[str, str]] = {
+        "output_type": "structured output",
+        "max_output_retries": "structured output",
+        "when": "conditions",
+        "fallback": "fallback agents",
+        "input_guardrails": "guardrails",
+        "output_guardrails": "guardrails",
+        "review": "human review",
+        "memory": "memory",
+        "rate_limit": "rate limits",
+    }
+
+    @classmethod
+    def of(cls, description: str, /, expected_output: str = STOCK_EXPECTED_OUTPUT, **fields: Any) -> Task:
+        """A task with a stock expected output."""
+        return cls(description=description, expected_output=expected_output, **fields)
+
+    def __post_init__(self) -> None:
+        """Check one task by itself."""
+        self._require_text("description")
+        self._require_text("expected_output")
+        if self.agent is not None and not isinstance(self.agent, Agent):
+            raise self._refuse("agent", f"Task agent must be an Agent, got {type(self.agent).__name__}.")
+        self._check_context()
+        self._optional_text("name")
+        if self.name is not None and not self.name.strip():
+            raise self._refuse("name", "Task name must not be blank. Leave it out to get one.")
+        if self.llm is not None and (wrong := check_llm(self.llm)):
+            raise self._refuse("llm", f"Task llm {wrong}.")
+        self._make_tuple("tools")
+        self._check_handler()
+        check_tools(self, self.tools)
+        self._optional_seconds("timeout")
+
+    def _check_context(self) -> None:
+        self._make_tuple("context")
+        for index, each in enumerate(self.context):
+            if not isinstance(each, Task | str):
+                raise self._refuse(
+                    "context", f"Task context takes tasks or their names, got {type(each).__name__}.", item=index
+                )
+            if isinstance(each, str) and each == self.name:
+                raise self._refuse("context", f"Task {self.name!r} can't read its own output.", item=index)
+
+    def _check_handler(self) -> None:
+        if self.handler is None:
+            return
+        if not callable(self.handler) and tool_names(self.handler) is None:
+            raise self._refuse(
+                "handler", f"Task handler must be a function or a tool, got {type(self.handler).__name__}."
+            )
+        for field, value in (("agent", self.agent), ("llm", self.llm), ("tools", self.tools or None)):
+            if value is not None:
+                raise self._refuse(
+                    field, f"A task has a handler or {field}, not both: the handler runs instead of an agent."
+                )
+
+    def __repr__(self) -> str:
+        """Name and the start of the description."""
+        label = f"{self.name}: " if self.name else ""
+        return f"Task({label}{self.description[:60]!r})"
