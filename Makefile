@@ -42,10 +42,10 @@ lint: $(INSTALLED)
 
 types: $(INSTALLED) $(NODE_MODULES)
 	$(BIN)/mypy
-	cd js && npx tsc --noEmit
+	cd js && npm run check
 
 vitest: $(NODE_MODULES)
-	cd js && npx vitest run
+	cd js && npm test
 
 pytest: weights
 	$(BIN)/python -m pytest
