@@ -142,7 +142,9 @@ class ValidationError(EnsembleError, ValueError):
             problems = Problem(problems)
         self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
         lines = [problem.message for problem in self.problems]
-        super().__init__(lines[0] if len(lines) == 1 else "\n".join([f"{len(lines)} problems:", *map("- {}".format, lines)]))
+        super().__init__(
+            lines[0] if len(lines) == 1 else "\n".join([f"{len(lines)} problems:", *map("- {}".format, lines)])
+        )
 
 
 class CircularDependencyError(ValidationError):
@@ -172,7 +174,9 @@ class PromptTemplateError(EnsembleError, ValueError):
         quoted = template if len(template) <= 100 else template[:97] + "..."
         names = ", ".join(f"{{{name}}}" for name in self.missing_variables)
         example = ", ".join(f"{name}=..." for name in self.missing_variables)
-        super().__init__(f"No value for {names} (first in {quoted!r}). Pass {example}, or write {{{{name}}}} for a literal.")
+        super().__init__(
+            f"No value for {names} (first in {quoted!r}). Pass {example}, or write {{{{name}}}} for a literal."
+        )
 
 
 class TaskExecutionError(EnsembleError, RuntimeError):

@@ -110,5 +110,3 @@ def _entry_problem(index: int, entry: Any, seen: dict[str, int]) -> str | None:
             return f"Tool name {name!r} stands twice: at index {seen[name]} and {index} ({kind}). Rename one."
         seen[name] = index
     return None
-
-

@@ -108,7 +108,9 @@ class Checked:
     def _require_integer(self, field: str, *, least: int) -> None:
         value = getattr(self, field)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self._refuse(field, f"{type(self).__name__} {field} must be a whole number >= {least}, got {value!r}.")
+            raise self._refuse(
+                field, f"{type(self).__name__} {field} must be a whole number >= {least}, got {value!r}."
+            )
 
     def _optional_seconds(self, field: str) -> None:
         value = getattr(self, field)

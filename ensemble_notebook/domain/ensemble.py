@@ -64,7 +64,9 @@ class EnsembleDefinition(Checked):
         self._make_tuple("listeners")
         for index, each in enumerate(self.listeners):
             if not callable(each) and not callable(getattr(each, "on_event", None)):
-                message = f"Listener at index {index} ({type(each).__name__}) is neither callable nor has on_event(event)."
+                message = (
+                    f"Listener at index {index} ({type(each).__name__}) is neither callable nor has on_event(event)."
+                )
                 raise self._refuse("listeners", message, item=index)
         if self.max_concurrency is not None:
             self._require_integer("max_concurrency", least=1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from ensemble_notebook.domain.choice import ExitReason, PhaseStatus, RunStatus, SpanStatus, ToolOutcome
 from ensemble_notebook.domain.metric import TokenUsage
@@ -64,6 +63,13 @@ class PlanMade(Event):
     plan: ExecutionPlan
     task_span_ids: tuple[str, ...]
     phase_span_ids: tuple[str, ...]
+
+
+@event
+class Noted(Event):
+    """Something that a person watching should know, e.g. that the local model is being started."""
+
+    message: str
 
 
 @event
@@ -197,9 +203,7 @@ class LlmAttemptEnded(Event):
 
 @event
 class LlmCallRetried(Event):
-    """Attempt number `attempt` failed for `reason` (``"429"``, ``"timeout"``, ...); the next one follows after
-    `delay_s` seconds.
-    """
+    """Attempt number `attempt` failed for `reason` (``"429"``, ...); the next one follows after `delay_s` seconds."""
 
     attempt: int
     delay_s: float

@@ -116,10 +116,16 @@ class ChatPort(Protocol):
 class ChatSource(Protocol):
     """Where the engine gets its models from."""
 
-    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:
-        """The port of a model object or spec text (section 6) for the running loop: one client and connection pool
-        per model and loop. May fetch weights or start a server; says so through `notice`.
+    def check(self, llm: Any) -> None:
+        """Whether a model object or spec text can be used here, as far as that can be told without starting anything.
 
         Raises:
-            ValidationError: the spec can't be used here (unknown, key variable missing, file not found).
+            ValidationError: unknown spec, key variable missing, file not found.
+        """
+
+    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:
+        """The port of a model object or spec text (section 6) for the running loop.
+
+        One client and connection pool per model and loop. May fetch weights or start a server; says so through
+        `notice`.
         """

@@ -59,7 +59,9 @@ class Phase(Checked):
         self._make_tuple("after")
         for index, each in enumerate(self.after):
             if not isinstance(each, Phase | str):
-                raise self._refuse("after", f"Phase after takes phases or names, got {type(each).__name__}.", item=index)
+                raise self._refuse(
+                    "after", f"Phase after takes phases or names, got {type(each).__name__}.", item=index
+                )
             if each == self.name:
                 raise self._refuse("after", f"Phase {self.name!r} can't come after itself.", item=index)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from ensemble_notebook.domain.graph import Graph, TaskNode
+from ensemble_notebook.domain.template import render
 from ensemble_notebook.domain.view import rich_bundle
 
 
@@ -69,7 +71,7 @@ class ExecutionPlan:
             "phases": [{"name": name, "after": list(after)} for name, after in self.phases.items()],
         }
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """A picture of the plan, where the notebook layer is there to draw it."""
         return rich_bundle("plan", self)
 
@@ -127,8 +129,8 @@ def gated_edges(graph: Graph) -> list[tuple[int, ...]]:
     return edges
 
 
-def make_plan(graph: Graph) -> ExecutionPlan:
-    """The plan of a valid graph."""
+def make_plan(graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({})) -> ExecutionPlan:
+    """The plan of a valid graph; `inputs` fill the variables in its texts."""
     count, edges = len(graph.tasks), gated_edges(graph)
     height = [0] * len(edges)
     longest = [-1] * len(edges)
@@ -148,17 +150,17 @@ def make_plan(graph: Graph) -> ExecutionPlan:
         max_parallelism=max((len(group) for group in groups), default=0),
         estimated_rounds=len(groups),
         critical_path=tuple(reversed(path)),
-        tasks=tuple(_planned(node, graph) for node in graph.tasks),
+        tasks=tuple(_planned(node, graph, inputs) for node in graph.tasks),
         phases={phase.name: tuple(graph.phases[each].name for each in phase.after) for phase in graph.phases},
     )
 
 
-def _planned(node: TaskNode, graph: Graph) -> PlannedTask:
+def _planned(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> PlannedTask:
     return PlannedTask(
         name=node.name,
         agent=node.role,
         phase=graph.phase_name(node),
-        description=node.task.description,
+        description=render(node.task.description, inputs),
         context=graph.context_names(node),
         depends_on=tuple(graph.tasks[index].name for index in task_edges(node)),
         llm=None if node.llm is None else llm_label(node.llm),

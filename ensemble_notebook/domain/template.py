@@ -38,12 +38,15 @@ def check_variables(texts: Iterable[str], inputs: Mapping[str, Any]) -> None:
 
 
 def render(text: str, inputs: Mapping[str, Any]) -> str:
-    """The text with its variables filled in: one pass, None becomes empty, other braces stay as they are."""
+    """The text with its variables filled in: one pass, None becomes empty.
+
+    Other braces stay as they are, and so do variables without a value (a run has none: `check_variables` came first).
+    """
 
     def fill(match: re.Match[str]) -> str:
         if match[1] is not None:
             return "{" + match[1] + "}"
-        value = inputs[match[2]]
+        value = inputs.get(match[2], match[0])
         return "" if value is None else str(value)
 
     return _PLACEHOLDER.sub(fill, text)

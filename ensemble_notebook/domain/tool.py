@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.output import TaskOutput
@@ -44,7 +44,6 @@ class ToolResult:
         return cls(output="", is_success=False, error_message=error_message)
 
 
-@runtime_checkable
 class AgentTool(Protocol):
     """The smallest tool: a name, a description and ``execute`` from text to text."""
 
@@ -77,6 +76,13 @@ class TaskInput:
 Handler = Callable[[TaskInput], Any]
 
 
+def is_agent_tool(value: object) -> bool:
+    """True for an `AgentTool`; by hand, since ``isinstance`` with a Protocol costs more than running a small task."""
+    if isinstance(value, type) or not callable(getattr(value, "execute", None)):
+        return False
+    return hasattr(value, "name") and hasattr(value, "description")
+
+
 def is_langchain_tool(value: object) -> bool:
     """True for a LangChain ``BaseTool``; imports nothing: what is not loaded has no instances."""
     module = sys.modules.get("langchain_core.tools.base") or sys.modules.get("langchain_core.tools")
@@ -98,7 +104,7 @@ def vars_lookup(cls: type, name: str) -> object:
 
 def tool_names(value: object) -> tuple[str, ...] | None:
     """Names under which a tool entry is offered to the model, or None when it is no tool at all (E1)."""
-    if is_langchain_tool(value) or (isinstance(value, AgentTool) and not isinstance(value, type)):
+    if is_langchain_tool(value) or is_agent_tool(value):
         return (str(getattr(value, "name", "")),)
     if isinstance(value, type):
         return None

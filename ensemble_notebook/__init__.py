@@ -1,0 +1,78 @@
+"""Ensembles of LLM agents in a notebook: ``%load_ext ensemble_notebook``, then ``%%ensemble`` cells.
+
+The same from Python::
+
+    from ensemble_notebook import Ensemble, Task
+
+    Ensemble(tasks=[Task.of("Write a haiku about tides")]).run()
+
+Every name is imported at its first use, so that loading the extension is cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ensemble_notebook.domain.view import register_face
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "errors": (
+        "AgentExecutionError CircularDependencyError DeadlineExceededError EnsembleError MaxIterationsExceededError "
+        "ParallelExecutionError PhaseExecutionError PromptTemplateError RunInterrupted TaskExecutionError "
+        "ToolExecutionError ValidationError"
+    ),
+    "domain.agent": "Agent",
+    "domain.task": "Task",
+    "domain.phase": "Phase",
+    "domain.choice": "ErrorStrategy ExitReason PhaseStatus RunStatus SpanStatus ToolOutcome Workflow",
+    "domain.cost": "CostConfiguration",
+    "domain.event": (
+        "Event LlmAttemptEnded LlmAttemptStarted LlmCallCompleted LlmCallFailed LlmCallRetried LlmCallStarted LlmToken "
+        "Noted PhaseEnded PhaseSkipped PhaseStarted PlanMade RunEnded RunStarted TaskCompleted TaskFailed "
+        "TaskInputPrepared TaskSkipped TaskStarted ToolCallCompleted ToolCallStarted TurnEnded TurnStarted Warned"
+    ),
+    "domain.metric": "Metrics TokenUsage",
+    "domain.output": "Failure Skipped TaskOutput",
+    "domain.plan": "ExecutionPlan",
+    "domain.tool": "AgentTool TaskInput ToolResult",
+    "ensemble.ensemble": "Ensemble",
+    "ensemble.handle": "RunHandle",
+    "ensemble.output": "EnsembleOutput",
+    "models.scripted": "ScriptedChatModel",
+    "trace.execution": "ExecutionTrace",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+register_face("timeline", "ensemble_notebook.notebook.timeline:timeline_of")
+register_face("output", "ensemble_notebook.notebook.picture:output_bundle")
+register_face("plan", "ensemble_notebook.notebook.picture:plan_bundle")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """``%load_ext ensemble_notebook``: adds ``%%ensemble`` and ``%ensemble``."""
+    importlib.import_module(f"{__name__}.notebook.extension").load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """``%unload_ext ensemble_notebook``: takes everything out again."""
+    importlib.import_module(f"{__name__}.notebook.extension").unload(shell)

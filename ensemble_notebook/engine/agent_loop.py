@@ -1,0 +1,160 @@
+"""The agent loop: ask, run the tools that the reply asks for, feed back, until a text comes (E10-E14)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ensemble_notebook.domain.agent import Agent
+from ensemble_notebook.domain.choice import SpanStatus, ToolOutcome
+from ensemble_notebook.domain.event import ToolCallCompleted, ToolCallStarted, TurnEnded, TurnStarted, Warned
+from ensemble_notebook.domain.model import ChatPort, ModelReply, ToolCall
+from ensemble_notebook.engine.call import Caller
+from ensemble_notebook.engine.llm_call import LlmCaller
+from ensemble_notebook.engine.stream import Scope
+from ensemble_notebook.engine.toolbox import ToolAnswer, Toolbox
+from ensemble_notebook.errors import MaxIterationsExceededError
+
+WARNINGS_BEFORE_END: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """The final text, and how many tool calls were executed."""
+
+    text: str
+    tool_calls_made: int
+
+
+class AgentLoop:
+    """One agent at work on one task. `activity` says in words what it is waiting for."""
+
+    def __init__(
+        self, agent: Agent, task_description: str, port: ChatPort, toolbox: Toolbox, caller: Caller, *, streams: bool
+    ) -> None:
+        self._agent = agent
+        self._task_description = task_description
+        self._port = port
+        self._toolbox = toolbox
+        self._caller = caller
+        self._llm = LlmCaller(agent, task_description, port, streams=streams)
+        self._executed = 0
+        self._refused = 0
+        self.activity = "nothing yet"
+
+    async def run(self, system: str, user: str, task: Scope) -> AgentResult:
+        """Work until the model replies with a text.
+
+        Raises:
+            AgentExecutionError: the model gave no reply (E14).
+            MaxIterationsExceededError: it went on asking for tools after two warnings (E12).
+        """
+        conversation = self._port.open(system, user, self._toolbox.specs)
+        iteration = 0
+        while True:
+            iteration += 1
+            turn = task.child()
+            turn.emit(TurnStarted, agent=self._agent.role, iteration=iteration)
+            status = SpanStatus.ERROR
+            try:
+                self.activity = f"a request to {self._port.name}"
+                reply = await self._llm.ask(conversation, turn)
+                for call, answer in await self._tool_turn(reply, turn):
+                    conversation.add_tool_result(call, answer.text)
+                status = SpanStatus.OK
+            except asyncio.CancelledError:
+                status = SpanStatus.CANCELLED
+                raise
+            finally:
+                turn.emit(TurnEnded, status=status)
+            if not reply.tool_calls:
+                return AgentResult(self._final_text(reply, task), self._executed)
+
+    def _final_text(self, reply: ModelReply, task: Scope) -> str:
+        if reply.text.strip():
+            return reply.text
+        task.emit(Warned, message=f"Agent {self._agent.role!r} returned an empty reply for task {task.task!r}.")
+        return ""
+
+    async def _tool_turn(self, reply: ModelReply, turn: Scope) -> list[tuple[ToolCall, ToolAnswer]]:
+        """Run the requested calls side by side; answers come back in the order of the requests (E11)."""
+        allowed = reply.tool_calls[: max(0, self._agent.max_iterations - self._executed)]
+        refused = reply.tool_calls[len(allowed) :]
+        self._executed += len(allowed)
+        self.activity = ", ".join(f"tool {call.name}" for call in allowed)
+        answers = await _gather([self._execute(call, turn) for call in allowed])
+        answers += [self._refuse(call, turn) for call in refused]
+        if self._refused > WARNINGS_BEFORE_END:
+            raise MaxIterationsExceededError(
+                agent_role=self._agent.role,
+                task_description=self._task_description,
+                max_iterations=self._agent.max_iterations,
+                tool_calls_made=self._executed,
+            )
+        return list(zip(reply.tool_calls, answers, strict=False))
+
+    async def _execute(self, call: ToolCall, turn: Scope) -> ToolAnswer:
+        scope = self._started(call, turn)
+        try:
+            answer = await self._toolbox.answer(call, self._caller)
+        except asyncio.CancelledError as stopped:
+            self._completed(scope, call, SpanStatus.CANCELLED, None, "", stopped)
+            raise
+        status = SpanStatus.OK if answer.outcome is ToolOutcome.SUCCESS else SpanStatus.ERROR
+        self._completed(scope, call, status, answer.outcome, answer.text, answer.error)
+        return answer
+
+    def _refuse(self, call: ToolCall, turn: Scope) -> ToolAnswer:
+        """Over the budget: the model is told to stop; after two such answers the task fails (E12)."""
+        self._refused += 1
+        limit = self._agent.max_iterations
+        text = (
+            f"STOP: the limit of {limit} tool calls is reached; this call was not made. "
+            f"Give your best final answer now, from what you have."
+        )
+        scope = self._started(call, turn)
+        self._completed(scope, call, SpanStatus.SKIPPED, ToolOutcome.SKIPPED_MAX_ITERATIONS, text, None)
+        return ToolAnswer(text, ToolOutcome.SKIPPED_MAX_ITERATIONS)
+
+    def _started(self, call: ToolCall, turn: Scope) -> Scope:
+        scope = turn.child()
+        scope.emit(
+            ToolCallStarted,
+            agent=self._agent.role,
+            tool=call.name,
+            tool_call_id=call.id,
+            arguments=_arguments_text(call.arguments),
+        )
+        return scope
+
+    def _completed(
+        self,
+        scope: Scope,
+        call: ToolCall,
+        status: SpanStatus,
+        outcome: ToolOutcome | None,
+        result: str,
+        error: BaseException | None,
+    ) -> None:
+        scope.emit(
+            ToolCallCompleted,
+            tool=call.name,
+            tool_call_id=call.id,
+            status=status,
+            outcome=outcome,
+            result=result,
+            error=error,
+        )
+
+
+async def _gather(coroutines: list[Any]) -> list[ToolAnswer]:
+    """All results in order; one call needs no task of its own."""
+    if len(coroutines) == 1:
+        return [await coroutines[0]]
+    return list(await asyncio.gather(*coroutines))
+
+
+def _arguments_text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)

@@ -1,0 +1,93 @@
+"""The log as one more view of the event stream (E39). Silent unless the application configures logging."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final
+
+from ensemble_notebook.domain.choice import SpanStatus
+from ensemble_notebook.domain.event import (
+    Event,
+    LlmCallCompleted,
+    LlmCallRetried,
+    Noted,
+    TaskCompleted,
+    TaskFailed,
+    TaskInputPrepared,
+    TaskSkipped,
+    TaskStarted,
+    ToolCallCompleted,
+    Warned,
+)
+from ensemble_notebook.domain.graph import Graph
+
+logging.getLogger("ensemble_notebook").addHandler(logging.NullHandler())
+logger = logging.getLogger("ensemble_notebook.run")
+
+Line = tuple[Any, ...]  # level, format, arguments
+
+_TALK: Final = -1  # stands for DEBUG, or INFO where the ensemble or the agent is verbose
+
+
+class LogView:
+    """Writes a run's events to ``ensemble_notebook.run``.
+
+    Records carry ``run_id``, ``task``, ``task_index`` (from 1) and ``agent_role``. Starts, ends and tool calls are
+    INFO, faults WARNING, prompts and replies DEBUG, or INFO where the ensemble or the agent is verbose.
+    """
+
+    def __init__(self, graph: Graph, *, is_verbose: bool) -> None:
+        self._facts = {node.name: {"task_index": node.index + 1, "agent_role": node.role} for node in graph.tasks}
+        self._verbose = {
+            node.name: is_verbose or (node.agent is not None and node.agent.verbose) for node in graph.tasks
+        }
+
+    def put(self, event: Event) -> None:
+        """Log one event, if anybody listens at its level."""
+        make_line = _LINES.get(type(event))
+        if make_line is None:
+            return
+        level, *line = make_line(event)
+        if level is _TALK:
+            level = logging.INFO if self._verbose.get(event.task or "", False) else logging.DEBUG
+        if logger.isEnabledFor(level):
+            facts = self._facts.get(event.task or "", {"task_index": None, "agent_role": None})
+            logger.log(level, *line, extra={"run_id": event.run_id, "task": event.task, **facts})
+
+
+def _task_completed(event: TaskCompleted) -> Line:
+    output = event.output
+    text = "Task %s completed in %.2f s with %d tool calls"
+    return logging.INFO, text, output.name, output.duration.total_seconds(), output.tool_call_count
+
+
+def _task_failed(event: TaskFailed) -> Line:
+    if event.status is SpanStatus.CANCELLED:
+        return logging.INFO, "Task %s was cancelled", event.task
+    return logging.WARNING, "Task %s failed: %s", event.task, event.error
+
+
+def _tool_completed(event: ToolCallCompleted) -> Line:
+    if event.status is SpanStatus.OK:
+        return logging.INFO, "Tool %s answered in %s", event.tool, event.task
+    return logging.WARNING, "Tool %s in %s: %s", event.tool, event.task, event.result
+
+
+def _retried(event: LlmCallRetried) -> Line:
+    text = "Model request %d of %s failed (%s), again in %.1f s"
+    return logging.WARNING, text, event.attempt, event.task, event.reason, event.delay_s
+
+
+_LINES: Final[dict[type[Event], Callable[[Any], Line]]] = {
+    TaskStarted: lambda e: (logging.INFO, "Task %s (%d/%d) started: %s", e.task, e.index + 1, e.total, e.agent),
+    TaskInputPrepared: lambda e: (_TALK, "Prompts of %s:\n%s\n\n%s", e.task, e.system_prompt, e.user_prompt),
+    LlmCallCompleted: lambda e: (_TALK, "Reply in %s:\n%s", e.task, e.text),
+    TaskCompleted: _task_completed,
+    TaskFailed: _task_failed,
+    TaskSkipped: lambda e: (logging.INFO, "Task %s skipped: %s", e.task, e.reason),
+    ToolCallCompleted: _tool_completed,
+    LlmCallRetried: _retried,
+    Noted: lambda e: (logging.INFO, "%s", e.message),
+    Warned: lambda e: (logging.WARNING, "%s", e.message),
+}

@@ -1,0 +1,60 @@
+"""The one long-lived event loop of the process, on a daemon thread: where every run without a loop of its own runs.
+
+One loop, not one per run: HTTP clients belong to the loop that they were first used on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import functools
+import os
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_lock = threading.Lock()
+
+
+class LoopThread:
+    """A running event loop on a daemon thread."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="ensemble-loop", daemon=True)
+        self._thread.start()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine on the loop, with the caller's context variables."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def is_current(self) -> bool:
+        """True on the loop's own thread, where blocking would stop everything."""
+        return threading.current_thread() is self._thread
+
+    def stop(self) -> None:
+        """End the loop and its thread, at exit."""
+        if self.loop.is_running():
+            self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join(timeout=1.0)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+
+def loop_thread() -> LoopThread:
+    """The process's loop thread, started at first use."""
+    with _lock:
+        return _loop_thread_of(os.getpid())
+
+
+@functools.cache
+def _loop_thread_of(pid: int) -> LoopThread:
+    """One per process: a forked child has the parent's objects, but none of its threads."""
+    thread = LoopThread()
+    atexit.register(thread.stop)
+    return thread

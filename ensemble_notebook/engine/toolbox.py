@@ -1,0 +1,192 @@
+"""The tools of one agent, in the one form that the loop calls (E1, E13).
+
+A spec for the model, and a call that always answers with a text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ensemble_notebook.domain.choice import ToolOutcome
+from ensemble_notebook.domain.model import ToolCall, ToolSpec
+from ensemble_notebook.domain.tool import (
+    AgentTool,
+    TaskInput,
+    ToolResult,
+    is_agent_tool,
+    is_langchain_tool,
+    tool_methods,
+)
+from ensemble_notebook.engine.argument import fit_arguments
+from ensemble_notebook.engine.call import Caller, is_async
+from ensemble_notebook.errors import ToolExecutionError, did_you_mean
+
+_TEXT_INPUT: Final = {
+    "type": "object",
+    "properties": {"input": {"type": "string", "description": "The input as text."}},
+    "required": ["input"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What the model gets for a tool call. `error` is what the tool raised, if it did."""
+
+    text: str
+    outcome: ToolOutcome
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool: how the model sees it, and the function that takes its arguments as a dict."""
+
+    spec: ToolSpec
+    function: Callable[[dict[str, Any]], Any]
+
+
+class Toolbox:
+    """Tools by name. Built once per list of tools; building imports LangChain where a tool needs it."""
+
+    def __init__(self, entries: Iterable[Any]) -> None:
+        tools = [tool for entry in entries for tool in _tools_of(entry)]
+        self._tools = {tool.spec.name: tool for tool in tools}
+        self.specs = tuple(tool.spec for tool in tools)
+
+    async def answer(self, call: ToolCall, caller: Caller) -> ToolAnswer:
+        """Run a requested call. Never raises: a fault of the tool or the request is told to the model (E13)."""
+        tool = self._tools.get(call.name)
+        if tool is None:
+            hint = did_you_mean(call.name, self._tools)
+            return ToolAnswer(f"Error: there is no tool named {call.name!r}.{hint}", ToolOutcome.FAILURE)
+        arguments, mismatch = fit_arguments(call.arguments, tool.spec.parameters)
+        if mismatch:
+            return ToolAnswer(f"Error: the arguments of tool {call.name!r} don't fit: {mismatch}", ToolOutcome.FAILURE)
+        try:
+            return _answer(await caller.call(f"tool {call.name}", tool.function, arguments))
+        except Exception as error:
+            if faults := _schema_faults(error):
+                text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
+                return ToolAnswer(text, ToolOutcome.FAILURE, error)
+            return ToolAnswer(f"Tool error: {error}", ToolOutcome.FAILURE, error)
+
+
+def handler_function(handler: Any) -> Callable[[TaskInput], Any]:
+    """The function that a handler is. A tool as handler gets the last context output, else the description (E2)."""
+    if callable(handler) and not is_langchain_tool(handler) and not is_agent_tool(handler):
+        function: Callable[[TaskInput], Any] = handler
+        return function
+    tool = next(iter(_tools_of(handler)))
+
+    def arguments(task: TaskInput) -> dict[str, Any]:
+        text = task.context[-1].raw if task.context else task.description
+        fitted, mismatch = fit_arguments(text, tool.spec.parameters)
+        if mismatch:
+            message = f"Tool {tool.spec.name!r} can't handle task {task.name!r}: {mismatch}"
+            raise ToolExecutionError(message, tool_name=tool.spec.name, tool_input=text)
+        return fitted
+
+    async def call_async(task: TaskInput) -> Any:
+        return await tool.function(arguments(task))
+
+    def call_sync(task: TaskInput) -> Any:
+        return tool.function(arguments(task))
+
+    return call_async if is_async(tool.function) else call_sync
+
+
+def _answer(result: Any) -> ToolAnswer:
+    if isinstance(result, ToolResult) and not result.is_success:
+        return ToolAnswer(f"Error: {result.error_message}", ToolOutcome.FAILURE)
+    return ToolAnswer(result_text(result), ToolOutcome.SUCCESS)
+
+
+def result_text(result: Any) -> str:
+    """The text of what a tool or handler gave back; containers as JSON, None as empty."""
+    if isinstance(result, ToolResult):
+        return result.output
+    if result is None:
+        return ""
+    if isinstance(result, dict | list | tuple):
+        return json.dumps(result, ensure_ascii=False, default=str)
+    return str(result)
+
+
+def _schema_faults(error: Exception) -> str:
+    """The fields named by a pydantic error about the tool's own arguments, else nothing."""
+    if type(error).__name__ != "ValidationError" or not callable(getattr(error, "errors", None)):
+        return ""
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+
+
+def _tools_of(entry: Any) -> Iterable[Tool]:
+    if is_langchain_tool(entry):
+        return [_langchain(entry)]
+    if is_agent_tool(entry):
+        return [_agent_tool(entry)]
+    if methods := list(tool_methods(entry)):
+        return [_langchain(method, owner=entry) for method in methods]
+    return [_langchain(_structured(entry))]
+
+
+def _structured(function: Callable[..., Any]) -> Any:
+    """A LangChain tool from a plain function: schema from type hints, descriptions from the docstring."""
+    from langchain_core.tools import StructuredTool
+
+    kind = "coroutine" if is_async(function) else "func"
+    text = None if function.__doc__ else function.__name__.replace("_", " ")
+    named: Mapping[str, Any] = {kind: function}
+    return StructuredTool.from_function(
+        **named, name=function.__name__, description=text, parse_docstring=True, error_on_invalid_docstring=False
+    )
+
+
+def _langchain(tool: Any, owner: Any = None) -> Tool:
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+
+    function = convert_to_openai_tool(tool)["function"]
+    parameters = function.get("parameters") or {"type": "object", "properties": {}}
+    bound = {} if owner is None else {"self": owner}
+    if bound:
+        parameters = _without(parameters, "self")
+    spec = ToolSpec(name=function["name"], description=function.get("description", ""), parameters=parameters)
+
+    async def call_async(arguments: dict[str, Any]) -> Any:
+        return await tool.ainvoke({**bound, **arguments})
+
+    def call_sync(arguments: dict[str, Any]) -> Any:
+        return tool.invoke({**bound, **arguments})
+
+    return Tool(spec, call_async if _runs_on_loop(tool) else call_sync)
+
+
+def _without(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A JSON schema without one of its properties."""
+    properties = {key: value for key, value in parameters.get("properties", {}).items() if key != name}
+    required = [key for key in parameters.get("required", ()) if key != name]
+    return {**parameters, "properties": properties, "required": required}
+
+
+def _runs_on_loop(tool: Any) -> bool:
+    """True for a tool that has an async body of its own; LangChain would send the others to the default executor."""
+    if hasattr(tool, "coroutine"):
+        return tool.coroutine is not None
+    from langchain_core.tools import BaseTool
+
+    return type(tool)._arun is not BaseTool._arun
+
+
+def _agent_tool(tool: AgentTool) -> Tool:
+    spec = ToolSpec(name=tool.name, description=tool.description, parameters=_TEXT_INPUT)
+
+    async def call_async(arguments: dict[str, Any]) -> Any:
+        result: Any = tool.execute(arguments["input"])
+        return await result
+
+    def call_sync(arguments: dict[str, Any]) -> Any:
+        return tool.execute(arguments["input"])
+
+    return Tool(spec, call_async if is_async(tool.execute) else call_sync)

@@ -1,0 +1,130 @@
+"""Daemon threads for the sync functions of users (E2, E15): reused within a run, gone with it.
+
+asyncio's default executor won't do: it has few threads, so one hanging tool starves others, and the interpreter
+joins it at exit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, Final
+
+EAGER_THREADS: Final = 32
+GROWTH_INTERVAL_S: Final = 0.1
+
+
+class Job:
+    """One call on its way through a thread."""
+
+    __slots__ = ("context", "function", "future", "label", "loop")
+
+    def __init__(self, label: str, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.label = label
+        self.function = function
+        self.loop = loop
+        self.context = contextvars.copy_context()
+        self.future: asyncio.Future[Any] = loop.create_future()
+
+    def run(self) -> None:
+        """Call the function; any exception, even SystemExit, ends up in the future."""
+        try:
+            result, error = self.context.run(self.function), None
+        except Exception as raised:
+            result, error = None, raised
+        except BaseException as raised:
+            result, error = None, contained(raised)
+        try:
+            self.loop.call_soon_threadsafe(self._settle, result, error)
+        except RuntimeError:
+            return  # The loop is closed: the run is over and nobody waits for this any more.
+
+    def _settle(self, result: Any, error: Exception | None) -> None:
+        if self.future.done():
+            return
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
+
+
+def contained(raised: BaseException) -> Exception:
+    """An exception that stays inside the task that raised it, from one that would end the loop or the process."""
+    error = RuntimeError(f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__)
+    error.__cause__ = raised
+    return error
+
+
+class WorkerPool:
+    """Threads of one run.
+
+    Up to 32 start at once; beyond that, one more each 0.1 s while calls are waiting, so that hanging functions never
+    starve others and a thousand quick ones don't make a thousand threads.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._threads: set[threading.Thread] = set()
+        self._idle = 0
+        self._lock = threading.Lock()
+        self._growth: asyncio.TimerHandle | None = None
+        self._busy: dict[int, Job] = {}
+
+    async def call(self, label: str, function: Callable[[], Any]) -> Any:
+        """Run `function` on a thread, with the caller's context variables. Cancelled, it is left to itself."""
+        job = Job(label, function, self._loop)
+        self._queue.put(job)
+        self._ensure_thread()
+        return await job.future
+
+    def abandoned(self) -> list[str]:
+        """Labels of the functions that still run though nobody waits for them any more."""
+        with self._lock:
+            return [job.label for job in self._busy.values() if job.future.cancelled()]
+
+    def close(self) -> None:
+        """Let every thread end after its current function; does not wait for them."""
+        if self._growth is not None:
+            self._growth.cancel()
+        for _ in self._threads:
+            self._queue.put(None)
+
+    def _ensure_thread(self) -> None:
+        with self._lock:
+            if self._idle >= self._queue.qsize():
+                return
+        if len(self._threads) < EAGER_THREADS:
+            self._add_thread()
+        elif self._growth is None:
+            self._growth = self._loop.call_later(GROWTH_INTERVAL_S, self._grow)
+
+    def _grow(self) -> None:
+        self._growth = None
+        if not self._queue.empty():
+            self._add_thread()
+            self._ensure_thread()
+
+    def _add_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name="ensemble-worker", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        number = threading.get_ident()
+        while True:
+            with self._lock:
+                self._busy.pop(number, None)
+                self._idle += 1
+            job = self._queue.get()
+            with self._lock:
+                self._idle -= 1
+                if job is not None:
+                    self._busy[number] = job
+            if job is None:
+                return
+            if not job.future.cancelled():
+                job.run()

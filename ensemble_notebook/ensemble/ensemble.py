@@ -1,0 +1,159 @@
+"""The ensemble: a definition that can run (E4)."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from ensemble_notebook.domain.definition import definition
+from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.event import Event
+from ensemble_notebook.domain.graph import Graph
+from ensemble_notebook.domain.plan import ExecutionPlan, make_plan
+from ensemble_notebook.domain.rule import check_ensemble
+from ensemble_notebook.domain.template import check_variables
+from ensemble_notebook.engine.clock import SystemClock
+from ensemble_notebook.engine.delivery import wants_tokens
+from ensemble_notebook.engine.driver import Order
+from ensemble_notebook.engine.loop import loop_thread
+from ensemble_notebook.engine.scheduler import Scheduler
+from ensemble_notebook.engine.stream import Sink
+from ensemble_notebook.ensemble.handle import RunHandle
+from ensemble_notebook.ensemble.output import EnsembleOutput
+from ensemble_notebook.errors import EnsembleError, Problem, ValidationError
+from ensemble_notebook.models.source import default_source
+
+Inputs = Mapping[str, Any] | None
+
+
+@definition
+class Ensemble(EnsembleDefinition):
+    """Agents and tasks that run together.
+
+    Fields: `tasks` or `phases` (not both), `agents` (optional; if given, every task's agent is in it), `llm` (default
+    model; ``"local"`` where nothing is configured), `workflow` (sequential | parallel), `error_strategy` (fail_fast |
+    continue_on_error), `listeners` (objects with ``on_event(event)``, or callables), `max_concurrency` (tasks at
+    once), `cost` (own rates), `inputs` (default values of template variables), `verbose`, `name`.
+
+    Each run is independent; one ensemble may run several times at once.
+
+    Raises:
+        ValidationError: a field is wrong by itself. Rules between objects are checked by `validate`, which `run` calls
+            before anything else, so a mistake never costs a token.
+    """
+
+    def run(self, inputs: Inputs = None, /, *, timeout: float | None = None, **variables: Any) -> EnsembleOutput:
+        """Run to the end. The same in a script, in a cell of a kernel whose loop is running, and in a thread.
+
+        Args:
+            inputs: values of template variables.
+            timeout: seconds; past them the run stops and raises.
+            **variables: the same as `inputs`, as keywords.
+
+        Raises:
+            ValidationError, PromptTemplateError: before anything was called.
+            TaskExecutionError: a task failed; with the partial `output`.
+            DeadlineExceededError: the timeout is over; with the partial `output`.
+            RunInterrupted: a person stopped it; with the partial `output`.
+        """
+        if loop_thread().is_current():
+            raise EnsembleError("run() would block the loop that it needs; use `await ensemble.arun()` in async tools.")
+        handle = self._handle(inputs, variables, timeout)
+        try:
+            handle.begin()
+            return handle.result()
+        except KeyboardInterrupt:
+            return handle.interrupted()
+
+    async def arun(self, inputs: Inputs = None, /, *, timeout: float | None = None, **variables: Any) -> EnsembleOutput:
+        """The same on the caller's loop. Cancelling it stops the run."""
+        handle = self._handle(inputs, variables, timeout)
+        await handle.drive()
+        return await handle
+
+    def start(self, inputs: Inputs = None, /, *, timeout: float | None = None, **variables: Any) -> RunHandle:
+        """Run in the background; mistakes are raised here, what happens in the run by the handle."""
+        handle = self._handle(inputs, variables, timeout)
+        handle.begin()
+        return handle
+
+    async def astream(
+        self, inputs: Inputs = None, /, *, timeout: float | None = None, **variables: Any
+    ) -> AsyncIterator[Event]:
+        """The events of a run on the caller's loop, as they happen, streamed replies included.
+
+        Leaving the iteration early stops the run. After the last event, what `run` raises is raised.
+        """
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        sink: Sink = queue.put_nowait
+        handle = self._handle(inputs, variables, timeout, streams=True)
+        driving = asyncio.ensure_future(handle.drive([sink]))
+        driving.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+        finally:
+            if not driving.done():
+                driving.cancel()
+            await asyncio.wait([driving])
+        await handle
+
+    def validate(self) -> tuple[str, ...]:
+        """Check the rules between the objects, and that every model can be had here (E5).
+
+        Returns:
+            Warnings about what is odd but can run.
+
+        Raises:
+            ValidationError: with every problem found.
+        """
+        return self._checked()[1]
+
+    def plan(self, inputs: Inputs = None, /, **variables: Any) -> ExecutionPlan:
+        """What a run would do, without doing it. Variables without a value are left as they are."""
+        return make_plan(check_ensemble(self)[0], {**self.inputs, **(inputs or {}), **variables})
+
+    def _checked(self) -> tuple[Graph, tuple[str, ...]]:
+        graph, warnings = check_ensemble(self)
+        problems = []
+        seen: set[object] = set()
+        for node in graph.tasks:
+            key = node.llm if isinstance(node.llm, str) else id(node.llm)
+            if node.llm is None or key in seen:
+                continue
+            seen.add(key)
+            try:
+                default_source().check(node.llm)
+            except ValidationError as error:
+                owner = node.task if node.task.llm is not None else node.task.agent or self
+                problems += [Problem(problem.message, owner, "llm") for problem in error.problems]
+        if problems:
+            raise ValidationError(problems)
+        return graph, warnings
+
+    def _handle(
+        self, inputs: Inputs, variables: Mapping[str, Any], timeout: float | None, *, streams: bool = False
+    ) -> RunHandle:
+        """Everything that can be refused is refused here."""
+        if inputs is not None and not isinstance(inputs, Mapping):
+            raise ValidationError(f"inputs must map names to values, got {type(inputs).__name__}.")
+        if timeout is not None and not timeout > 0:
+            raise ValidationError(f"timeout must be seconds > 0 or None, got {timeout!r}.")
+        graph, warnings = self._checked()
+        values = {**self.inputs, **(inputs or {}), **variables}
+        texts = (text for node in graph.tasks for text in (node.task.description, node.task.expected_output))
+        check_variables(texts, values)
+        order = Order(
+            graph=graph,
+            plan=make_plan(graph, values),
+            name=self.name,
+            workflow=self.workflow.value,
+            scheduler=Scheduler(graph, self.error_strategy, self.max_concurrency),
+            inputs=values,
+            max_concurrency=self.max_concurrency,
+            warnings=warnings,
+            streams=streams or wants_tokens(self.listeners),
+        )
+        return RunHandle(self, order, default_source(), SystemClock(), uuid.uuid4().hex[:12], timeout)
