@@ -13,18 +13,18 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, nearest
 
-C = TypeVar("C", bound=type)
+D = TypeVar("D")
 E = TypeVar("E", bound=Enum)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-def definition(cls: C) -> C:
+def definition(cls: type[D]) -> type[D]:
     """Make `cls` a frozen, slotted, keyword-only dataclass that is identified by identity (E2).
 
     Its constructor answers unknown, later and missing field names with a `ValidationError` that names the right one
     (E5). A class may list fields whose rules are not built yet in ``LATER`` (name -> what it is).
     """
-    made = dataclass(frozen=True, slots=True, kw_only=True, eq=False)(cls)
+    made: Any = dataclass(frozen=True, slots=True, kw_only=True, eq=False)(cls)
     init: Callable[..., None] = made.__init__
 
     @functools.wraps(init)
@@ -34,7 +34,8 @@ def definition(cls: C) -> C:
         init(self, **values)
 
     made.__init__ = checked
-    return made
+    result: type[D] = made
+    return result
 
 
 def field_names(cls: type) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar, dataclass_transform
 
 from ensemble_notebook.domain.choice import ExitReason, PhaseStatus, RunStatus, SpanStatus, ToolOutcome
 from ensemble_notebook.domain.metric import TokenUsage
@@ -17,7 +18,13 @@ from ensemble_notebook.domain.model import ToolCall
 from ensemble_notebook.domain.output import TaskOutput
 from ensemble_notebook.domain.plan import ExecutionPlan
 
-event = dataclass(frozen=True, slots=True, kw_only=True)
+E = TypeVar("E")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def event(cls: type[E]) -> type[E]:
+    """The form of every event: frozen, slotted, keyword-only."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
 
 
 @event

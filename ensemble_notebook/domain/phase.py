@@ -39,7 +39,8 @@ class Phase(Checked):
         self._make_tuple("tasks")
         if not self.tasks:
             raise self._refuse("tasks", f"Phase {self.name!r} needs at least one task.")
-        for index, each in enumerate(self.tasks):
+        members: tuple[object, ...] = self.tasks
+        for index, each in enumerate(members):
             if isinstance(each, Phase):
                 raise self._refuse("tasks", f"Phase {self.name!r} holds a phase; phases are not nested.", item=index)
             if not isinstance(each, Task):

@@ -100,7 +100,8 @@ def find_cycle(edges: Sequence[Sequence[int]]) -> list[int] | None:
     stuck = set(range(len(edges))) - set(topological_order(edges))
     if not stuck:
         return None
-    node, position = min(stuck), {}
+    node = min(stuck)
+    position: dict[int, int] = {}
     while node not in position:
         position[node] = len(position)
         node = next(predecessor for predecessor in edges[node] if predecessor in stuck)

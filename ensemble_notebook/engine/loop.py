@@ -53,7 +53,7 @@ def loop_thread() -> LoopThread:
 
 
 @functools.cache
-def _loop_thread_of(pid: int) -> LoopThread:
+def _loop_thread_of(_pid: int) -> LoopThread:
     """One per process: a forked child has the parent's objects, but none of its threads."""
     thread = LoopThread()
     atexit.register(thread.stop)

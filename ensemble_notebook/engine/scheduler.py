@@ -183,7 +183,8 @@ class Scheduler:
 
     def handle(self, happening: Happening) -> list[Command]:
         """Take in what happened; returns what is to be done, in order."""
-        self._commands = commands = []
+        commands: list[Command] = []
+        self._commands = commands
         if isinstance(happening, TaskSucceeded):
             self._leave(self._running.pop(happening.task), State.SUCCEEDED)
         elif isinstance(happening, TaskLost):

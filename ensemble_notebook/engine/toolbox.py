@@ -67,7 +67,7 @@ class Toolbox:
             return ToolAnswer(f"Error: the arguments of tool {call.name!r} don't fit: {mismatch}", ToolOutcome.FAILURE)
         try:
             return _answer(await caller.call(f"tool {call.name}", tool.function, arguments))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model (E13)
             if faults := _schema_faults(error):
                 text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
                 return ToolAnswer(text, ToolOutcome.FAILURE, error)
@@ -117,9 +117,10 @@ def result_text(result: Any) -> str:
 
 def _schema_faults(error: Exception) -> str:
     """The fields named by a pydantic error about the tool's own arguments, else nothing."""
-    if type(error).__name__ != "ValidationError" or not callable(getattr(error, "errors", None)):
+    errors = getattr(error, "errors", None)
+    if type(error).__name__ != "ValidationError" or not callable(errors):
         return ""
-    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors())
 
 
 def _tools_of(entry: Any) -> Iterable[Tool]:

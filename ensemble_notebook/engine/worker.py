@@ -33,9 +33,9 @@ class Job:
         """Call the function; any exception, even SystemExit, ends up in the future."""
         try:
             result, error = self.context.run(self.function), None
-        except Exception as raised:
+        except Exception as raised:  # noqa: BLE001 - it belongs to whoever awaits the future
             result, error = None, raised
-        except BaseException as raised:
+        except BaseException as raised:  # noqa: BLE001 - SystemExit in a tool must not end the thread
             result, error = None, contained(raised)
         try:
             self.loop.call_soon_threadsafe(self._settle, result, error)

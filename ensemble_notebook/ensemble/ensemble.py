@@ -67,7 +67,14 @@ class Ensemble(EnsembleDefinition):
         except KeyboardInterrupt:
             return handle.interrupted()
 
-    async def arun(self, inputs: Inputs = None, /, *, timeout: float | None = None, **variables: Any) -> EnsembleOutput:
+    async def arun(
+        self,
+        inputs: Inputs = None,
+        /,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the same word in all four ways to run (E4)
+        **variables: Any,
+    ) -> EnsembleOutput:
         """The same on the caller's loop. Cancelling it stops the run."""
         handle = self._handle(inputs, variables, timeout)
         await handle.drive()
@@ -80,7 +87,12 @@ class Ensemble(EnsembleDefinition):
         return handle
 
     async def astream(
-        self, inputs: Inputs = None, /, *, timeout: float | None = None, **variables: Any
+        self,
+        inputs: Inputs = None,
+        /,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - as in `arun`
+        **variables: Any,
     ) -> AsyncIterator[Event]:
         """The events of a run on the caller's loop, as they happen, streamed replies included.
 

@@ -1,0 +1,246 @@
+"""The static picture's layout: rows of a trace in, lines of text with bars of block characters out.
+
+Pure: the same rows give the same chart, whether they come from a live run or a finished one; a plan gives one, too.
+The HTML, the plain text and the terminal's table draw what stands here; they know nothing of scales, and this knows
+nothing of them. Rows are those of the wire, so a bar here and a bar in the widget can't differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ensemble_notebook.domain.plan import ExecutionPlan, PlannedTask
+from ensemble_notebook.notebook.bar import GLYPHS, Piece, Row, level_bar, stop_of, task_bar
+from ensemble_notebook.notebook.wording import count, duration, money, plural
+
+MOST_LINES: Final = 100
+MARKS: Final = {
+    "pending": "○",
+    "running": "●",
+    "waiting": "●",
+    "ok": "✓",
+    "completed": "✓",
+    "error": "✕",
+    "failed": "✕",
+    "cancelled": "⊘",
+    "interrupted": "⊘",
+    "skipped": "↷",
+}
+_LEGEND: Final = {
+    "llm": "model",
+    "tool": "tool",
+    "handler": "handler",
+    "backoff": "back-off",
+    "critical": "longest chain",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One task, or the heading of a phase.
+
+    Attributes:
+        span_id: of the task or phase; empty in a plan.
+        is_phase: True for a heading.
+        status: as in the rows.
+        bar: pieces from the left; together at most as many characters as a bar is wide, and a mark.
+        cells: texts, one for each of the chart's `heads`.
+        notes: what went wrong or was left out, one sentence each.
+    """
+
+    span_id: str = ""
+    is_phase: bool = False
+    name: str
+    agent: str = ""
+    status: str
+    bar: tuple[Piece, ...] = ()
+    cells: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A run, or a plan, on one scale.
+
+    Attributes:
+        status, title: of the status line.
+        facts: what else the status line says, in order of importance.
+        axis: texts at the start and the end of the bars.
+        heads: of the columns beside the bars.
+        lines: phases and tasks, in order of declaration.
+        notes: warnings of the run, and the error that ended it where no task tells it.
+        legend: the pieces that need a word of explanation: characters, kind, word.
+    """
+
+    status: str
+    title: str
+    facts: tuple[str, ...]
+    axis: tuple[str, str]
+    heads: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+    legend: tuple[tuple[Piece, str], ...]
+
+
+def chart_of(snapshot: Mapping[str, Any]) -> Chart:
+    """The chart of a wire snapshot, live or saved."""
+    run, rows = snapshot["run"], snapshot["rows"]
+    end = max([float(run.get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows), 1.0])
+    parts: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["kind"] in ("llm", "tool", "attempt"):
+            parts.setdefault(row["task"], []).append(row)
+    lines = []
+    for row in rows:
+        if row["kind"] == "phase":
+            lines.append(_phase_line(row, end))
+        elif row["kind"] == "task":
+            lines.append(_task_line(row, parts.get(row["name"], ()), end, run["currency"]))
+    return _chart(
+        status=run["status"],
+        title="timed out" if run.get("exit_reason") == "timeout" else run["status"],
+        facts=_facts(run),
+        axis=("0 s", duration(end)),
+        heads=("time", "tokens", "cost"),
+        lines=lines,
+        notes=[*_failure(run, lines), *(run.get("warnings") or ())],
+    )
+
+
+def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
+    """The chart of what is going to happen: every task at its level, as wide as all others."""
+    level = {name: number for number, group in enumerate(plan.groups) for name in group}
+    critical = set(plan.critical_path)
+    lines: list[Line] = []
+    for phase, after in plan.phases.items() or [(None, ())]:
+        if phase is not None:
+            notes = (f"after {', '.join(after)}",) if after else ()
+            lines.append(Line(is_phase=True, name=phase, status="pending", cells=("", ""), notes=notes))
+        lines += [
+            _planned_line(task, level_bar(level[task.name], len(plan.groups), is_critical=task.name in critical))
+            for task in plan.tasks
+            if task.phase == phase
+        ]
+    return _chart(
+        status="pending",
+        title=title,
+        facts=[
+            plural(plan.total_tasks, "task"),
+            f"up to {plan.max_parallelism} at once",
+            f"longest chain {plural(plan.estimated_rounds, 'task')}",
+        ],
+        axis=("first", "last"),
+        heads=("reads", "model"),
+        lines=lines,
+        notes=(),
+    )
+
+
+def _chart(
+    *, heads: Sequence[str], lines: Sequence[Line], facts: Iterable[str], notes: Iterable[str], **rest: Any
+) -> Chart:
+    """Put together, without the columns in which nothing stands, and with no more lines than a page holds."""
+    lines, left_out = _the_most_telling(lines)
+    used = [index for index in range(len(heads)) if any(line.cells[index] for line in lines)]
+    kinds = {piece.kind for line in lines for piece in line.bar}
+    return Chart(
+        heads=tuple(heads[index] for index in used),
+        lines=tuple(_with_cells(line, used) for line in lines),
+        facts=tuple(facts),
+        notes=(*notes, *left_out),
+        legend=tuple((Piece(GLYPHS[kind], kind), word) for kind, word in _LEGEND.items() if kind in kinds),
+        **rest,
+    )
+
+
+def _the_most_telling(lines: Sequence[Line]) -> tuple[Sequence[Line], Iterable[str]]:
+    """At most `MOST_LINES` lines, in their order: what did not end well comes before what did."""
+    if len(lines) <= MOST_LINES:
+        return lines, ()
+    ranked = sorted(range(len(lines)), key=lambda index: lines[index].status in ("ok", "pending"))
+    shown = [lines[index] for index in sorted(ranked[:MOST_LINES])]
+    return shown, [f"{len(lines) - MOST_LINES} more lines are not shown here"]
+
+
+def _with_cells(line: Line, used: Sequence[int]) -> Line:
+    return replace(line, cells=tuple(line.cells[index] for index in used))
+
+
+def _facts(run: Mapping[str, Any]) -> Iterable[str]:
+    if run.get("name"):
+        yield run["name"]
+    yield duration(float(run.get("elapsed_ms") or 0))
+    yield f"{run['tasks_done']}/{plural(run['tasks_total'], 'task')}"
+    if calls := run["llm_call_count"]:
+        used = (run.get("input_tokens") or 0) + (run.get("output_tokens") or 0)
+        at_least = "" if run["tokens_complete"] else "at least "
+        yield f"{at_least}{count(used)} tokens in {plural(calls, 'model call')}"
+    if run.get("cost"):
+        yield ("" if run["cost_complete"] else "at least ") + money(run["cost"], run["currency"])
+    elif calls and run.get("cost") is None:
+        yield "cost unknown"
+    for field, noun in (("tool_call_count", "tool call"), ("errors", "error"), ("retries", "retry")):
+        if number := run.get(field):
+            yield plural(number, noun)
+    if number := run.get("tasks_skipped"):
+        yield f"{number} skipped"
+    if run.get("is_scripted"):
+        yield "scripted replies, no model"
+
+
+def _failure(run: Mapping[str, Any], lines: Sequence[Line]) -> Iterable[str]:
+    """The error that ended the run, unless a task shows it."""
+    error = run.get("error")
+    if error and run["status"] == "failed" and not any(line.status == "error" and not line.is_phase for line in lines):
+        yield f"{error['type']}: {error['message']}"
+
+
+def _phase_line(row: Row, end: float) -> Line:
+    notes = (f"skipped: {row.get('reason')}",) if row["status"] == "skipped" else ()
+    cells = (_time(row, end), "", "")
+    return Line(span_id=row["span_id"], is_phase=True, name=row["name"], status=row["status"], cells=cells, notes=notes)
+
+
+def _task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> Line:
+    return Line(
+        span_id=row["span_id"],
+        name=row["name"],
+        agent=row.get("agent") or "",
+        status=row["status"],
+        bar=task_bar(row, parts, end),
+        cells=(_time(row, end), _tokens(row, parts), money(row["cost"], currency) if row.get("cost") else ""),
+        notes=tuple(_notes(row, parts)),
+    )
+
+
+def _planned_line(task: PlannedTask, bar: tuple[Piece, ...]) -> Line:
+    cells = (", ".join(task.context), task.llm or "")
+    return Line(name=task.name, agent=task.agent, status="pending", bar=bar, cells=cells)
+
+
+def _time(row: Row, end: float) -> str:
+    return "" if row.get("start_ms") is None else duration(stop_of(row, end) - row["start_ms"])
+
+
+def _tokens(row: Row, parts: Sequence[Row]) -> str:
+    if not any(part["kind"] == "llm" for part in parts):
+        return ""
+    used = (row.get("input_tokens"), row.get("output_tokens"))
+    return " → ".join("?" if number is None else count(number) for number in used)
+
+
+def _notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
+    if row["status"] == "skipped":
+        yield f"skipped: {row.get('reason')}"
+    elif row.get("error_type"):
+        yield f"{row['error_type']}: {row.get('error_message') or 'no message'}"
+    reasons = [str(part["retry_reason"]) for part in parts if part["kind"] == "attempt" and part.get("retry_reason")]
+    if reasons:
+        yield f"{plural(len(reasons), 'retry')}: {', '.join(dict.fromkeys(reasons))}"
+    broken = [
+        part.get("tool") or part["name"] for part in parts if part["kind"] == "tool" and part["status"] == "error"
+    ]
+    if broken:
+        yield f"{plural(len(broken), 'tool error')}: {', '.join(dict.fromkeys(broken))}"

@@ -1,0 +1,129 @@
+"""A model's text, made safe to be shown as Markdown (C30): its formatting stays, its markup and its links do not.
+
+The *source* is neutralised, so that it holds for every renderer: HTML shows as text, a link shows its address beside
+its label, an image shows its label, and nothing is fetched. Only what every Markdown parser takes for code is left as
+it is: a fenced block, and a code span that opens and closes on one line. What parsers could read in two ways is made
+unambiguous first; where that can't be, the worst that happens is an ``&lt;`` that is seen as such.
+
+Knows nothing of displays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_FENCE: Final = re.compile(r"(?P<indent> *)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)")
+_DEEPEST_FENCE: Final = 3
+_TAG_START: Final = re.compile(r"<(?=[A-Za-z/!?])")
+_LINK: Final = re.compile(
+    r"!?\[(?P<label>[^\[\]]*)\]\(\s*<?(?P<address>[^\s<>()]*(?:\([^\s()]*\)[^\s<>()]*)*)>?(?:\s+[^()]*)?\)"
+)
+_ADDRESS: Final = re.compile(
+    r"(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>`|]+|(?:mailto:|xmpp:)?[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.IGNORECASE
+)
+_TRAILING: Final = ".,;:!?)]}*_\"'"
+_LONGEST_ADDRESS: Final = 120
+
+
+def neutral(text: str) -> str:
+    """Markdown in which nothing but formatting is left."""
+    return "\n".join(_neutral_lines(text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "").split("\n")))
+
+
+def plain(text: str) -> str:
+    """Text for a terminal: without control characters, so that no model moves the cursor or writes a title."""
+    return "".join(char for char in text if char in "\n\t" or (char >= " " and not "\x7f" <= char <= "\x9f"))
+
+
+def _neutral_lines(lines: list[str]) -> Iterator[str]:
+    """All lines: those in fences as they are, the others neutralised.
+
+    A fence is moved to where every parser sees one, and closed where any of them might think that it ends: at a line
+    further left, which ends the list that it may be in, and at whatever looks like its closing mark. Else the rest of
+    the text could be code here and markup there.
+    """
+    fence: re.Match[str] | None = None
+    for line in lines:
+        if fence is not None and line.strip().startswith(fence["mark"]) and set(line.strip()) == {fence["mark"][0]}:
+            yield _outdented(fence["mark"], fence)
+            fence = None
+        elif fence is not None and (line.startswith(fence["indent"]) or not line.strip()):
+            yield _outdented(line[len(fence["indent"]) :], fence)
+        else:
+            if fence is not None:
+                yield _outdented(fence["mark"], fence)
+            fence = _opening(line)
+            yield _outdented(line.strip(), fence) if fence else _neutral_line(line)
+
+
+def _opening(line: str) -> re.Match[str] | None:
+    match = _FENCE.fullmatch(line)
+    return match if match and not _TAG_START.search(match["info"]) else None
+
+
+def _outdented(text: str, fence: re.Match[str]) -> str:
+    """A line of a fence, at most as deep as a fence may stand."""
+    return fence["indent"][:_DEEPEST_FENCE] + text
+
+
+def _neutral_line(line: str) -> str:
+    pieces = []
+    position = 0
+    for start, end in _code_spans(line):
+        pieces += [_neutral_prose(line[position:start]), line[start:end]]
+        position = end
+    return _joined([*pieces, _neutral_prose(line[position:])])
+
+
+def _joined(pieces: list[str]) -> str:
+    """The pieces side by side; code never touches a backtick or backslash, which would change where it begins."""
+    text = ""
+    for piece in pieces:
+        text += " " + piece if piece.startswith("`") and text.endswith(("`", "\\")) else piece
+    return text
+
+
+def _code_spans(line: str) -> Iterator[tuple[int, int]]:
+    """Where a line holds code for every parser; a span with a ``|`` may be torn apart by a table, so it is none."""
+    runs = [match for match in re.finditer(r"`+", line) if not _is_escaped(line, match.start())]
+    index = 0
+    while index < len(runs):
+        opening = runs[index]
+        closing = next((each for each in runs[index + 1 :] if len(each[0]) == len(opening[0])), None)
+        if closing is None or "|" in line[opening.start() : closing.end()]:
+            index += 1
+            continue
+        yield opening.start(), closing.end()
+        index = runs.index(closing) + 1
+
+
+def _is_escaped(line: str, position: int) -> bool:
+    before = line[:position]
+    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+
+
+def _neutral_prose(text: str) -> str:
+    """Formatting stays; links, images, addresses, HTML and unpaired backticks lose their meaning."""
+    text = _LINK.sub(_without_link, text)
+    pieces = []
+    position = 0
+    for match in _ADDRESS.finditer(text):
+        address = match[0].rstrip(_TRAILING)
+        if address:
+            pieces += [_escaped(text[position : match.start()]), f"`{_short(address)}`"]
+            position = match.start() + len(address)
+    return _joined([*pieces, _escaped(text[position:])])
+
+
+def _without_link(match: re.Match[str]) -> str:
+    return f"{match['label']} ({_short(match['address'])})" if match["address"] else match["label"]
+
+
+def _short(address: str) -> str:
+    return address if len(address) <= _LONGEST_ADDRESS else address[: _LONGEST_ADDRESS - 3] + "..."
+
+
+def _escaped(text: str) -> str:
+    return _TAG_START.sub("&lt;", re.sub(r"(?<!\\)((?:\\\\)*)([\[`])", r"\1\\\2", text))

@@ -1,0 +1,174 @@
+"""One interval of a run, and one message of a task's conversation (T2, T5, T20).
+
+Plain records: how they come about is the fold's business, how they look is that of the frames and the wire.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Literal
+
+from ensemble_notebook.domain.choice import SpanStatus
+from ensemble_notebook.trace.tally import Tally
+
+
+class SpanKind(StrEnum):
+    """What an interval is, from the outermost to the innermost."""
+
+    RUN = "run"
+    PHASE = "phase"
+    TASK = "task"
+    TURN = "turn"
+    LLM = "llm"
+    ATTEMPT = "attempt"
+    TOOL = "tool"
+
+
+@dataclass(slots=True, kw_only=True)
+class Span:
+    """One interval. Only the fold writes to it; the attributes are the columns of T20, unknown is None (T3).
+
+    Attributes:
+        seq, end_seq: numbers of the events that started (of a ghost: announced) and ended it.
+        task_id: `span_id` of the task it belongs to; its own for a task.
+        start_ms, end_ms: milliseconds since the run started; both None for what never ran.
+        resolved_ms: when it ended or was skipped.
+        depends_on: names of the tasks or phases that it waited for.
+        queue_ms: a task was ready and waited for a free place.
+        backoff_ms: the wait after a failed attempt, before the next one.
+        latency_ms: of the last attempt of an LLM call.
+        error_type, error_message: where `status` is ERROR; taken from a child where the failure came from there.
+        is_origin: True where an error began, so that each failure counts once.
+        attempt: number of an attempt, from 1; of an LLM call, how many there were.
+        iteration: number of the turn it belongs to, from 1.
+        usage_leaf: True for attempts, which alone hold tokens and cost (T2); others have them in `tally`.
+        tool_request_count: tool calls that the reply of an LLM call asks for.
+        reason: why it was skipped.
+        input, output: arguments and result of a tool call; text of a reply; output of a task. Secrets masked (T7).
+        lane: number of the sub-lane inside its task, for calls side by side (W1).
+        critical, slack_ms: on the longest chain; how much later it could have ended. None before the run has ended.
+        tally: sums over the leaves beneath; None for a leaf.
+        version: how many events had been folded when it last changed.
+    """
+
+    span_id: str
+    run_id: str
+    parent_id: str | None
+    kind: SpanKind
+    name: str
+    seq: int
+    depth: int = 0
+    status: SpanStatus = SpanStatus.PENDING
+    phase: str | None = None
+    task_id: str | None = None
+    task: str | None = None
+    agent: str | None = None
+    depends_on: tuple[str, ...] = ()
+    description: str | None = None
+
+    end_seq: int | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    start_ms: float | None = None
+    end_ms: float | None = None
+    resolved_ms: float | None = None
+    queue_ms: float | None = None
+    backoff_ms: float | None = None
+    latency_ms: float | None = None
+    time_to_first_token_ms: float | None = None
+
+    error_type: str | None = None
+    error_message: str | None = None
+    is_origin: bool = False
+    reason: str | None = None
+    attempt: int | None = None
+    max_attempts: int | None = None
+    retry_reason: str | None = None
+    iteration: int | None = None
+
+    provider: str | None = None
+    model_requested: str | None = None
+    model: str | None = None
+    is_scripted: bool | None = None
+    finish_reason: str | None = None
+    usage_leaf: bool = False
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    tokens_source: str | None = None
+    cost_input: Decimal | None = None
+    cost_output: Decimal | None = None
+    cost: Decimal | None = None
+    currency: str | None = None
+
+    tool: str | None = None
+    tool_call_id: str | None = None
+    outcome: str | None = None
+    tool_request_count: int | None = None
+    input: str | None = None
+    output: str | None = None
+
+    lane: int = 0
+    critical: bool | None = None
+    slack_ms: float | None = None
+    tally: Tally | None = None
+    version: int = 0
+
+    child_error: tuple[str, str | None] | None = field(default=None, repr=False)
+    open_children: int = field(default=0, repr=False)
+    covered_from_ms: float = field(default=0.0, repr=False)
+    covered_ms: float = field(default=0.0, repr=False)
+
+    @property
+    def duration_ms(self) -> float | None:
+        """Length, retries and back-off included; None while it runs and for what never ran."""
+        return None if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
+
+    @property
+    def self_ms(self) -> float | None:
+        """The part of the length in which no child was running."""
+        duration = self.duration_ms
+        return None if duration is None else max(0.0, duration - self.covered_ms)
+
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedCall:
+    """A tool call as a reply asks for it; `arguments` is text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message between an agent and its model, secrets masked (T7).
+
+    Attributes:
+        span_id: where it arose: the task for prompts, the LLM call for replies, the tool call for results.
+        seq: number of the event that brought it.
+        name: of the tool, for a tool's result.
+        tool_calls: what a reply asks for.
+    """
+
+    span_id: str
+    task_id: str
+    phase: str | None
+    task: str | None
+    agent: str | None
+    iteration: int | None
+    seq: int
+    time: datetime
+    role: Role
+    text: str
+    name: str | None = None
+    tool_call_id: str | None = None
+    tool_calls: tuple[RequestedCall, ...] = ()

@@ -1,0 +1,132 @@
+"""Sums over the leaves beneath a span (T2): kept up to date leaf by leaf, never recomputed.
+
+Knows no span: it is given numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+
+from ensemble_notebook.domain.metric import Metrics, TokenUsage
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the attempts and tool calls beneath a span add up to.
+
+    A sum of tokens is None as long as no part of it is known although something was asked for (T3). Calls side by
+    side add up in `llm_ms` and `tool_ms`; `tool_wait_ms` is the time in which a turn had tools running, counted once.
+    """
+
+    llm_call_count: int = 0
+    llm_attempt_count: int = 0
+    retry_count: int = 0
+    tool_call_count: int = 0
+    error_count: int = 0
+    llm_ms: float = 0.0
+    tool_ms: float = 0.0
+    tool_wait_ms: float = 0.0
+    backoff_ms: float = 0.0
+    tokens_complete: bool = True
+    known_input: int | None = None
+    known_output: int | None = None
+    known_cache_read: int | None = None
+    known_cache_write: int | None = None
+    known_reasoning: int | None = None
+    known_cost: Decimal = Decimal(0)
+    priced_count: int = 0
+    unpriced_count: int = 0
+
+    def add_usage(self, leaf: TokenUsage) -> None:
+        """Add the tokens of an attempt that has ended."""
+        if leaf.input_tokens is None or leaf.output_tokens is None:
+            self.tokens_complete = False
+        self.known_input = _plus(self.known_input, leaf.input_tokens)
+        self.known_output = _plus(self.known_output, leaf.output_tokens)
+        self.known_cache_read = _plus(self.known_cache_read, leaf.cache_read_tokens)
+        self.known_cache_write = _plus(self.known_cache_write, leaf.cache_write_tokens)
+        self.known_reasoning = _plus(self.known_reasoning, leaf.reasoning_tokens)
+
+    def add_cost(self, cost: Decimal | None) -> None:
+        """Add what an attempt cost; None is unknown."""
+        if cost is None:
+            self.unpriced_count += 1
+        else:
+            self.priced_count += 1
+            self.known_cost += cost
+
+    def take_back_cost(self, cost: Decimal | None) -> None:
+        """Undo `add_cost`, for an attempt whose price turns out to be another one."""
+        if cost is None:
+            self.unpriced_count -= 1
+        else:
+            self.priced_count -= 1
+            self.known_cost -= cost
+
+    @property
+    def input_tokens(self) -> int | None:
+        """Known part; 0 where no model was asked."""
+        return self._known(self.known_input)
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Known part; 0 where no model was asked."""
+        return self._known(self.known_output)
+
+    @property
+    def cache_read_tokens(self) -> int | None:
+        """Known part; 0 where no model was asked."""
+        return self._known(self.known_cache_read)
+
+    @property
+    def cache_write_tokens(self) -> int | None:
+        """Known part; 0 where no model was asked."""
+        return self._known(self.known_cache_write)
+
+    @property
+    def reasoning_tokens(self) -> int | None:
+        """Known part; 0 where no model was asked."""
+        return self._known(self.known_reasoning)
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Input and output."""
+        return _plus(self.input_tokens, self.output_tokens)
+
+    @property
+    def cost(self) -> Decimal | None:
+        """Known part; None where no price is known."""
+        return None if self.unpriced_count and not self.priced_count else self.known_cost
+
+    @property
+    def cost_complete(self) -> bool:
+        """False when a price is missing."""
+        return self.unpriced_count == 0
+
+    def to_metrics(self, currency: str) -> Metrics:
+        """The public form; what is not known counts 0 there, and the flags say so."""
+        return Metrics(
+            input_tokens=self.known_input or 0,
+            output_tokens=self.known_output or 0,
+            total_tokens=self.total_tokens or 0,
+            tokens_complete=self.tokens_complete,
+            llm_call_count=self.llm_call_count,
+            llm_attempt_count=self.llm_attempt_count,
+            tool_call_count=self.tool_call_count,
+            llm_latency=timedelta(milliseconds=self.llm_ms),
+            tool_time=timedelta(milliseconds=self.tool_ms),
+            cost=self.cost,
+            cost_complete=self.cost_complete,
+            currency=currency,
+        )
+
+    def _known(self, part: int | None) -> int | None:
+        return 0 if part is None and self.llm_attempt_count == 0 else part
+
+
+def _plus(total: int | None, part: int | None) -> int | None:
+    if part is None:
+        return total
+    return part if total is None else total + part
