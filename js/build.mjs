@@ -1,0 +1,31 @@
+// Builds the two entries into the Python package: `timeline.js` is what anywidget loads, `saved.js` what a MIME renderer
+// loads. One style sheet serves both. Nothing is fetched at run time, so everything is bundled.
+import { mkdir, stat } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const here = fileURLToPath(new URL(".", import.meta.url));
+const out = fileURLToPath(new URL("../ensemble_notebook/static/", import.meta.url));
+const limit = 100_000;
+
+await mkdir(out, { recursive: true });
+await build({
+  absWorkingDir: here,
+  entryPoints: { timeline: "src/entry.ts", saved: "src/saved.ts" },
+  outdir: out,
+  bundle: true,
+  minify: true,
+  format: "esm",
+  target: "es2022",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  legalComments: "none",
+  logLevel: "warning",
+});
+await build({ absWorkingDir: here, entryPoints: ["src/timeline.css"], outdir: out, minify: true, logLevel: "warning" });
+
+for (const name of ["timeline.js", "saved.js", "timeline.css"]) {
+  const { size } = await stat(out + name);
+  console.log(`${name}: ${(size / 1000).toFixed(1)} kB`);
+  if (size > limit) throw new Error(`${name} is ${size} bytes, and ${limit} is the limit`);
+}

@@ -1,0 +1,86 @@
+// Stands where anywidget's model would: keeps a snapshot trait, answers what the view sends, and plays the scenario in
+// deltas every 100 ms. `speed` 0 shows one moment and stays there.
+
+import { END, detailsOf, stateAt, textAt } from "./scenario.js";
+
+export class FakeModel {
+  constructor({ isLive = true, status = null } = {}) {
+    this.listeners = new Map();
+    this.sent = [];
+    this.isLive = isLive;
+    this.status = status;
+    this.n = 0;
+    this.texts = {};
+    this.snapshot = {};
+  }
+
+  get(name) {
+    return this[name];
+  }
+
+  on(name, act) {
+    this.listeners.set(name, [...(this.listeners.get(name) ?? []), act]);
+  }
+
+  off(name, act) {
+    this.listeners.set(name, (this.listeners.get(name) ?? []).filter((other) => other !== act));
+  }
+
+  emit(name, ...values) {
+    for (const act of this.listeners.get(name) ?? []) act(...values);
+  }
+
+  post(content) {
+    this.emit("msg:custom", content, []);
+  }
+
+  send(content) {
+    this.sent.push(content);
+    if (!this.isLive && content.kind !== "hello") return;
+    if (content.kind === "ping") setTimeout(() => this.post({ kind: "pong", nonce: content.nonce }), 20);
+    if (content.kind === "details") setTimeout(() => this.post(detailsOf(content.span_id)), 30);
+    if (content.kind === "stop") setTimeout(() => this.stop(), 700);
+    if (content.kind === "hello" && this.at !== undefined) this.post(this.full(this.at));
+  }
+
+  full(t) {
+    return { kind: "snapshot", version: 1, n: this.n, ...stateAt(t, this.status) };
+  }
+
+  /** Shows the run as it is at one moment. */
+  show(t) {
+    this.at = t;
+    this.n += 1;
+    this.snapshot = this.full(t);
+    this.emit("change:snapshot");
+  }
+
+  /** Plays from `from` on, until the end or `until`. */
+  play(from = 0, until = Infinity) {
+    this.show(from);
+    const began = performance.now() - from;
+    this.timer = setInterval(() => {
+      const t = Math.min(performance.now() - began, until);
+      this.step(t);
+      if (t >= END || t >= until) clearInterval(this.timer);
+    }, 100);
+  }
+
+  step(t) {
+    const before = new Map(stateAt(this.at, this.status).rows.map((row) => [row.span_id, JSON.stringify(row)]));
+    const { run, rows } = stateAt(t, this.status);
+    const texts = textAt(t);
+    const text = Object.entries(texts).map(([id, all]) => [id, all.slice((this.texts[id] ?? "").length)]).filter(([, piece]) => piece);
+    this.texts = texts;
+    this.at = t;
+    const from = this.n;
+    this.n += 1;
+    this.post({ kind: "delta", from, n: this.n, run, rows: rows.filter((row) => before.get(row.span_id) !== JSON.stringify(row)), text });
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    this.status = "interrupted";
+    this.step(this.at + 1);
+  }
+}

@@ -1,0 +1,82 @@
+"""Screenshots of the built view on the fake model: run it from anywhere, look at the pictures.
+
+Usage: python js/dev/shots.py OUT_DIR [name-part ...]
+Knows nothing of the package: it serves the repository on loopback and opens the dev page in the system's Chromium.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import sys
+import threading
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def select(span: str) -> str:
+    return f"() => document.querySelector('[id$=\"-{span}\"]').click()"
+
+
+def call_drawer(page: Page) -> None:
+    """Opens a model call's messages with the keyboard alone."""
+    page.focus(".et-gutter")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_timeout(200)
+    page.get_by_role("tab", name="Messages").click()
+
+
+def main(out: Path, wanted: list[str]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(ROOT)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{server.server_port}/js/dev/index.html"
+    shots = [(f"{moment}-{width}-{theme}", width, f"{query}&theme={theme}", None)
+             for moment, query in (("running", "from=6900"), ("over", "at=15000"), ("start", "at=10"))
+             for width in (320, 480, 900, 1400) for theme in ("light", "dark")]
+    for theme in ("light", "dark"):
+        shots += [(f"drawer-{width}-{theme}", width, f"at=15000&theme={theme}", call_drawer) for width in (320, 480, 900, 1400)]
+        shots += [(f"tooltip-900-{theme}", 900, f"at=15000&theme={theme}", lambda page: page.mouse.move(480, 190)),
+                  (f"live-900-{theme}", 900, f"from=7300&theme={theme}", call_drawer),
+                  (f"silent-900-{theme}", 900, f"from=6500&silent&theme={theme}", lambda page: page.wait_for_timeout(1600)),
+                  (f"interrupted-900-{theme}", 900, f"at=8000&status=interrupted&theme={theme}", None),
+                  (f"saved-900-{theme}", 900, f"saved&theme={theme}", None),
+                  (f"empty-480-{theme}", 480, f"empty&theme={theme}", None),
+                  (f"crowd-900-{theme}", 900, f"crowd=100x100&theme={theme}", None)]
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS)
+        for name, width, query, act in shots:
+            if wanted and not any(part in name for part in wanted):
+                continue
+            page = browser.new_page(viewport={"width": width, "height": 420}, device_scale_factor=2)
+            page.on("console", lambda message, name=name: print(name, message.type, message.text))
+            page.on("pageerror", lambda error, name=name: print(name, "error", error))
+            page.goto(f"{base}?{query}")
+            page.wait_for_selector("body[data-ready]")
+            page.wait_for_timeout(400)
+            if act:
+                act(page)
+                page.wait_for_timeout(250)
+            page.screenshot(path=out / f"{name}.png", full_page=True)
+            page.close()
+        browser.close()
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

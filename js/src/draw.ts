@@ -1,0 +1,178 @@
+// The whole picture: grid, rows, marks, the line of now and the axis, for one moment. It reads a scene and paints it; it
+// keeps nothing but its patterns, starts no timer and asks nobody.
+
+import { type Box, type Brush, drawGhost, drawMark, drawRing, labelFont, measure } from "./bar";
+import { clock } from "./format";
+import type { Layout, Mark, Track } from "./layout";
+import { Patterns } from "./pattern";
+import { ticks, toPixel, type Window } from "./scale";
+import type { Row } from "./wire";
+import type { Skin } from "./theme";
+
+export const AXIS_HEIGHT = 28;
+const TICK_APART = 84;
+
+export interface Scene {
+  readonly layout: Layout;
+  readonly window: Window;
+  readonly width: number;
+  readonly height: number;
+  readonly scrollTop: number;
+  /** The run's age in milliseconds. */
+  readonly now: number;
+  readonly isRunning: boolean;
+  /** True once nothing will start any more. */
+  readonly isOver: boolean;
+  readonly selected: string | null;
+  readonly hovered: string | null;
+  readonly skin: Skin;
+  readonly ratio: number;
+  readonly shift: number;
+}
+
+export class Painter {
+  #patterns = new Patterns();
+
+  paint(ctx: CanvasRenderingContext2D, scene: Scene): void {
+    const { width, height, ratio, skin } = scene;
+    ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    ctx.clearRect(0, 0, width, height);
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    const brush: Brush = { ctx, skin, patterns: this.#patterns, ratio, shift: scene.shift };
+    const marks = ticks(scene.window, width, TICK_APART);
+    const columns = marks.map((tick) => Math.round(toPixel(scene.window, width, tick.at)));
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(0, AXIS_HEIGHT, width, height - AXIS_HEIGHT);
+    ctx.clip();
+    drawRows(brush, scene);
+    drawGrid(brush, columns, height);
+    for (const track of visible(scene)) drawTrack(brush, scene, track);
+    ctx.restore();
+    drawAxis(brush, scene, marks.map((tick, k) => ({ x: columns[k] as number, label: tick.label })));
+    if (scene.isRunning) drawNow(brush, scene);
+  }
+}
+
+function visible(scene: Scene): Track[] {
+  const top = scene.scrollTop;
+  const bottom = top + scene.height - AXIS_HEIGHT;
+  return scene.layout.tracks.filter((track) => track.y + track.height > top && track.y < bottom);
+}
+
+const topOf = (scene: Scene, track: Track): number => AXIS_HEIGHT + track.y - scene.scrollTop;
+
+/** The row of the selection and the rows of phases are tinted; each row ends in a hairline. */
+function drawRows({ ctx, skin }: Brush, scene: Scene): void {
+  ctx.fillStyle = skin.text;
+  for (const track of visible(scene)) {
+    const y = Math.round(topOf(scene, track));
+    if (track.kind === "phase") {
+      ctx.globalAlpha = 0.035;
+      ctx.fillRect(0, y, scene.width, track.height);
+    }
+    ctx.globalAlpha = 0.06;
+    ctx.fillRect(0, y + track.height - 1, scene.width, 1);
+    if (scene.selected === track.id) {
+      ctx.globalAlpha = 0.1;
+      ctx.fillStyle = skin.accent;
+      ctx.fillRect(0, y, scene.width, track.height - 1);
+      ctx.fillStyle = skin.text;
+    }
+  }
+  ctx.globalAlpha = 1;
+}
+
+function drawGrid({ ctx, skin }: Brush, columns: readonly number[], height: number): void {
+  ctx.fillStyle = skin.text;
+  ctx.globalAlpha = 0.07;
+  for (const x of columns) ctx.fillRect(x, AXIS_HEIGHT, 1, height - AXIS_HEIGHT);
+  ctx.globalAlpha = 1;
+}
+
+function drawTrack(brush: Brush, scene: Scene, track: Track): void {
+  const y = topOf(scene, track);
+  // Bars that share a pixel with one already drawn in their lane are left out, so that the cost follows the pixels on
+  // screen and not the spans in the run. Errors and the selection are never left out.
+  const drawnTo = new Map<number, number>();
+  const rings: [Box, boolean][] = [];
+  for (const mark of track.marks) {
+    if (mark.shape === "ghost") {
+      drawGhostOf(brush, scene, mark, y);
+      continue;
+    }
+    const box = place(scene, mark, y);
+    if (!box) continue;
+    const isSelected = isPicked(mark, scene.selected);
+    const isHovered = isPicked(mark, scene.hovered);
+    const right = box.x + box.w;
+    const isInner = mark.shape !== "task" && mark.shape !== "phase";
+    const isMinor = isInner && mark.row.status !== "error" && !isSelected && box.w < 3;
+    if (isMinor && right <= (drawnTo.get(mark.top) ?? -Infinity) + 0.5) continue;
+    drawMark(brush, mark, box);
+    if (isInner) drawnTo.set(mark.top, right);
+    if (mark.shape !== "phase" && mark.shape !== "backoff" && (isSelected || isHovered)) rings.push([box, isSelected]);
+  }
+  for (const [box, isStrong] of rings) drawRing(brush, box, isStrong);
+}
+
+const isPicked = (mark: Mark, span: string | null): boolean =>
+  span !== null && (mark.row.span_id === span || (mark.shape === "attempt" && mark.row.parent_id === span));
+
+/** Where a mark stands on screen, or null when it is outside. What runs ends at now. */
+function place(scene: Scene, mark: Mark, top: number): Box | null {
+  const to = mark.to === null || mark.to === Infinity ? Math.max(scene.now, mark.from) : mark.to;
+  const left = toPixel(scene.window, scene.width, mark.from);
+  const right = toPixel(scene.window, scene.width, to);
+  if (right < -2 || left > scene.width + 2) return null;
+  // Bars far wider than the screen are cut near its edges: canvases lose precision beyond some thousand pixels.
+  const x = Math.max(left, -40);
+  const end = Math.min(right, scene.width + 40);
+  const least = mark.shape === "backoff" ? 0 : 2;
+  const gap = mark.shape === "task" || mark.shape === "phase" || mark.to === null ? 0 : 1;
+  return { x, y: top + mark.top, w: Math.max(end - x - gap, least), h: mark.height };
+}
+
+function drawGhostOf(brush: Brush, scene: Scene, mark: Mark, top: number): void {
+  const anchor = Number.isNaN(mark.from) ? scene.now : mark.from;
+  const wanted = toPixel(scene.window, scene.width, anchor) + 10;
+  const x = Math.max(8, Math.min(wanted, scene.width - 128));
+  drawGhost(brush, mark, ghostLabel(scene, mark.row), x, top + mark.top, scene.width - x - 6);
+}
+
+/** Why a row has no bar. */
+function ghostLabel(scene: Scene, row: Row): string {
+  if (row.status === "skipped") return row.reason ? `skipped: ${row.reason}` : "skipped";
+  if (row.status === "cancelled") return "cancelled before it began";
+  if (scene.isOver) return "never began";
+  const waits = (row.depends_on ?? []).filter((name) => !scene.layout.done.has(name));
+  return waits.length ? `after ${waits.join(", ")}` : "pending";
+}
+
+function drawAxis({ ctx, skin }: Brush, scene: Scene, labels: readonly { x: number; label: string }[]): void {
+  ctx.fillStyle = skin.text;
+  ctx.globalAlpha = 0.14;
+  ctx.fillRect(0, AXIS_HEIGHT - 1, scene.width, 1);
+  for (const { x } of labels) ctx.fillRect(x, AXIS_HEIGHT - 7, 1, 6);
+  ctx.globalAlpha = 1;
+  ctx.font = labelFont(skin);
+  ctx.fillStyle = skin.muted;
+  for (const { x, label } of labels) ctx.fillText(label, x + 5, AXIS_HEIGHT / 2);
+}
+
+function drawNow({ ctx, skin }: Brush, scene: Scene): void {
+  const x = Math.round(toPixel(scene.window, scene.width, scene.now));
+  if (x < 0 || x > scene.width) return;
+  ctx.fillStyle = skin.accent;
+  ctx.fillRect(x, AXIS_HEIGHT - 6, 1.5, scene.height);
+  ctx.font = labelFont(skin);
+  const text = clock(scene.now);
+  const w = measure(ctx, text) + 12;
+  const left = Math.max(0, Math.min(x - w / 2, scene.width - w));
+  ctx.beginPath();
+  ctx.roundRect(left, 4, w, 18, 9);
+  ctx.fill();
+  ctx.fillStyle = skin.background;
+  ctx.fillText(text, left + 6, 13.5);
+}

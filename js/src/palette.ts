@@ -1,0 +1,55 @@
+// The colours of the data, and what can be said of two colours. Five hues carry meaning, and each meaning has a second
+// channel (place, shape, hatch), so that no one depends on colour. `palette.test.ts` holds the distances and contrasts.
+
+export type Theme = "light" | "dark";
+export type Hue = "llm" | "tool" | "error" | "wait" | "idle";
+export type Rgb = readonly [number, number, number];
+
+export const PALETTES: Record<Theme, Record<Hue, string>> = {
+  light: { llm: "#5b5bd6", tool: "#0e98a0", error: "#c8102e", wait: "#bb7a0b", idle: "#686d74" },
+  dark: { llm: "#8389ff", tool: "#56d3da", error: "#ee4b56", wait: "#f0b04f", idle: "#868b94" },
+};
+
+const INKS: readonly string[] = ["#ffffff", "#101216"];
+
+/** Reads `#rgb`, `#rrggbb`, `rgb(...)` and `rgba(...)`; null for anything else and for what is transparent. */
+export function parse(color: string): Rgb | null {
+  const text = color.trim();
+  const hex = /^#([0-9a-f]{3}|[0-9a-f]{6})$/i.exec(text)?.[1];
+  if (hex) {
+    const full = hex.length === 3 ? [...hex].map((digit) => digit + digit).join("") : hex;
+    const at = (k: number): number => parseInt(full.slice(k, k + 2), 16);
+    return [at(0), at(2), at(4)];
+  }
+  const parts = /^rgba?\(([^)]*)\)$/.exec(text)?.[1]?.split(/[\s,/]+/).filter(Boolean).map(parseFloat);
+  if (!parts || parts.length < 3 || parts.some(Number.isNaN)) return null;
+  const [r = 0, g = 0, b = 0, alpha = 1] = parts;
+  return alpha < 0.5 ? null : [r, g, b];
+}
+
+/** One channel of sRGB (0-255) as light (0-1). */
+export function toLinear(channel: number): number {
+  const c = channel / 255;
+  return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+}
+
+/** WCAG relative luminance, 0 (black) to 1 (white). */
+export function luminance([r, g, b]: Rgb): number {
+  return 0.2126 * toLinear(r) + 0.7152 * toLinear(g) + 0.0722 * toLinear(b);
+}
+
+/** WCAG contrast of two colours, 1 to 21. */
+export function contrast(a: Rgb, b: Rgb): number {
+  const [low = 0, high = 0] = [luminance(a), luminance(b)].sort((x, y) => x - y);
+  return (high + 0.05) / (low + 0.05);
+}
+
+/** The palette that can be seen on a background. */
+export const themeOn = (background: Rgb): Theme => (luminance(background) < 0.18 ? "dark" : "light");
+
+/** White or near-black, whichever reads better on `color`. */
+export function inkOn(color: string): string {
+  const rgb = parse(color) ?? [255, 255, 255];
+  const score = (ink: string): number => contrast(rgb, parse(ink) as Rgb);
+  return INKS.reduce((best, ink) => (score(ink) > score(best) ? ink : best));
+}

@@ -1,0 +1,191 @@
+// The status line: what a person must see within five seconds without touching anything. State and age, how many tasks,
+// what runs now by name, the spend, the problems, and Stop.
+
+import { useSignal } from "@preact/signals";
+import { clock, count, duration, money, plural } from "./format";
+import { Icon, type Sign } from "./icon";
+import type { Link } from "./link";
+import { nextProblem } from "./problem";
+import type { View } from "./view";
+import type { Run } from "./wire";
+
+interface Props {
+  view: View;
+  link: Link | null;
+}
+
+interface State {
+  key: string;
+  word: string;
+  sign: Sign;
+}
+
+export function stateOf(run: Run | null, isGone: boolean, isStopping: boolean): State {
+  if (!run || run.status === "pending") return { key: "pending", word: "Not started", sign: "pending" };
+  if (run.status === "completed") return { key: "completed", word: "Completed", sign: "ok" };
+  if (run.status === "failed") return { key: "failed", word: "Failed", sign: "error" };
+  if (run.status === "interrupted") return { key: "interrupted", word: "Interrupted", sign: "cancelled" };
+  if (isGone) return { key: "gone", word: "Kernel gone", sign: "gone" };
+  if (isStopping) return { key: "running", word: "Stopping…", sign: "running" };
+  return { key: "running", word: "Running", sign: "running" };
+}
+
+export function StatusLine({ view, link }: Props) {
+  const { store } = view;
+  const run = store.run.value;
+  const state = stateOf(run, link?.isGone.value ?? false, link?.isStopping.value ?? false);
+  const hasWarnings = useSignal(false);
+  return (
+    <header class="et-status" data-state={state.key}>
+      <div class="et-line">
+        <span class="et-state">
+          <Icon sign={state.sign} />
+          <span class="et-word">{state.word}</span>
+          {run && run.status !== "pending" && <Age view={view} run={run} />}
+        </span>
+        <strong class="et-name" title={run?.name}>{run?.name ?? "Ensemble"}</strong>
+        {run?.is_scripted && <span class="et-badge" title="The replies come from a script, not from a model">scripted model</span>}
+        {link === null && <SavedBadge view={view} />}
+        <span class="et-spring" />
+        {run && <Problems view={view} run={run} hasWarnings={hasWarnings.value} toggle={() => (hasWarnings.value = !hasWarnings.value)} />}
+        {link && <Stop link={link} run={run} />}
+      </div>
+      {run && <Facts run={run} view={view} />}
+      {run && <Progress run={run} />}
+      {hasWarnings.value && run && (
+        <ul class="et-note" data-hue="wait">{run.warnings.map((text) => <li>{text}</li>)}</ul>
+      )}
+      {run?.error && run.status !== "completed" && (
+        <p class="et-note" data-hue="error"><b>{run.error.type}</b> {run.error.message}</p>
+      )}
+      {store.fault.value && <p class="et-note" data-hue="wait">Part of the trace could not be read: {store.fault.value}.</p>}
+    </header>
+  );
+}
+
+function Age({ view, run }: { view: View; run: Run }) {
+  const isOver = view.store.isOver;
+  return <span class="et-clock">{isOver ? duration(run.elapsed_ms) : clock(view.age.value)}</span>;
+}
+
+function SavedBadge({ view }: { view: View }) {
+  const at = view.store.savedAt.value;
+  const time = at ? new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : null;
+  const left = view.store.detailsLeftOut.value;
+  const title = left ? `${plural(left, "span")} without messages, to keep the notebook small` : undefined;
+  return <span class="et-badge" title={title}>saved view{time ? `, ${time}` : ""}</span>;
+}
+
+function Facts({ run, view }: { run: Run; view: View }) {
+  const input = run.input_tokens;
+  const cached = input && run.cache_read_tokens ? Math.round((100 * run.cache_read_tokens) / input) : 0;
+  const hasTokens = input != null || run.output_tokens != null;
+  const least = run.tokens_complete ? "" : "≥ ";
+  return (
+    <div class="et-line et-facts">
+      <span class="et-tasks">
+        <b>{run.tasks_done}</b>/{run.tasks_total} {run.tasks_total === 1 ? "task" : "tasks"}
+      </span>
+      <Now run={run} view={view} />
+      <span class="et-spring" />
+      {hasTokens && (
+        <span class="et-tokens" title="Tokens sent to and received from models">
+          {least}<b>{count(input)}</b> in{cached > 0 && <span class="et-more"> ({cached}% cached)</span>}
+          <span class="et-dot">·</span><b>{count(run.output_tokens)}</b> out
+        </span>
+      )}
+      {run.cost != null && (
+        <span class="et-cost" title={run.cost_complete ? "Cost" : "At least: the price of some calls is unknown"}>
+          {run.cost_complete ? "" : "≥ "}<b>{money(run.cost, run.currency)}</b>
+        </span>
+      )}
+    </div>
+  );
+}
+
+/** What runs or blocks now, by name; what came of it once it is over. */
+function Now({ run, view }: { run: Run; view: View }) {
+  if (run.status !== "running") {
+    const parts = [
+      run.tasks_failed ? `${run.tasks_failed} failed` : "",
+      run.tasks_skipped ? `${run.tasks_skipped} skipped` : "",
+      run.llm_call_count ? plural(run.llm_call_count, "model call") : "",
+      run.tool_call_count ? plural(run.tool_call_count, "tool call") : "",
+    ].filter(Boolean);
+    return <span class="et-now">{parts.join(" · ")}</span>;
+  }
+  const phase = run.phases_now.join(", ");
+  return (
+    <span class="et-now">
+      {phase && <b>{phase}</b>}
+      {run.active.slice(0, 3).map((span) => (
+        <button class="et-link" onClick={() => view.jump(span.span_id)} title={`Show ${span.name}`}>
+          {span.name}
+          {view.age.value - span.since_ms > 1500 && <span class="et-since">{duration(view.age.value - span.since_ms)}</span>}
+        </button>
+      ))}
+      {run.active.length > 3 && <span>+{run.active.length - 3}</span>}
+    </span>
+  );
+}
+
+function Progress({ run }: { run: Run }) {
+  const total = Math.max(run.tasks_total, 1);
+  const parts: [string, number][] = [
+    ["done", run.tasks_done], ["failed", run.tasks_failed], ["skipped", run.tasks_skipped],
+  ];
+  return (
+    <div class="et-progress" role="progressbar" aria-label="Tasks" aria-valuemin={0} aria-valuemax={run.tasks_total}
+      aria-valuenow={run.tasks_done}>
+      {parts.map(([name, amount]) => amount > 0 && <i data-part={name} style={{ width: `${(100 * amount) / total}%` }} />)}
+    </div>
+  );
+}
+
+function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; hasWarnings: boolean; toggle: () => void }) {
+  const go = (what: "error" | "retry"): void => {
+    const span = nextProblem(view.store, what, view.selected.value);
+    if (span) view.jump(span);
+  };
+  return (
+    <span class="et-chips">
+      {run.errors > 0 && (
+        <button class="et-chip" data-hue="error" aria-label={`${plural(run.errors, "error")}: show the next`}
+          title={`${plural(run.errors, "error")}: show the next`} onClick={() => go("error")}>
+          <Icon sign="error" size={12} />{run.errors}
+        </button>
+      )}
+      {run.retries > 0 && (
+        <button class="et-chip" data-hue="wait" aria-label={`${run.retries} retried: show the next`}
+          title={`${run.retries} retried: show the next`} onClick={() => go("retry")}>
+          <Icon sign="retry" size={12} />{run.retries}
+        </button>
+      )}
+      {run.warnings.length > 0 && (
+        <button class="et-chip" data-hue="wait" aria-expanded={hasWarnings} aria-label={plural(run.warnings.length, "warning")}
+          title={run.warnings.join("\n")} onClick={toggle}>
+          <Icon sign="warning" size={12} />{run.warnings.length}
+        </button>
+      )}
+    </span>
+  );
+}
+
+/** Stop promises nothing unless the kernel answered while it works (W13). */
+function Stop({ link, run }: { link: Link; run: Run | null }) {
+  const isExplained = useSignal(false);
+  if (run?.status !== "running" || link.isGone.value) return null;
+  const control = link.control.value;
+  if (link.isStopping.value) return <button class="et-stop" disabled><Icon sign="stop" size={12} />Stopping…</button>;
+  const hint = "To stop, press the notebook's ■ stop button";
+  const isSilent = control === "silent";
+  return (
+    <>
+      {isSilent && <span class={isExplained.value ? "et-hint et-hint-open" : "et-hint"}>{hint}</span>}
+      <button class="et-stop" aria-disabled={control !== "live"} title={isSilent ? hint : "Stop the run, keep what is done"}
+        onClick={() => (isSilent ? (isExplained.value = !isExplained.value) : link.stop())}>
+        <Icon sign="stop" size={12} />Stop
+      </button>
+    </>
+  );
+}

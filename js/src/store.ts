@@ -1,0 +1,180 @@
+// The run as this page knows it: a fold over the kernel's messages. No DOM, no clock of its own, no drawing; several
+// views read one store. Rows are replaced whole, never changed in place, so a reader may keep what it was given.
+
+import { signal } from "@preact/signals";
+import type { Delta, Details, Phase, Row, Run, Saved, Snapshot } from "./wire";
+
+/** What became of a message: `gap` means that something was missed, so the caller should say hello again. */
+export type Outcome = "folded" | "old" | "gap";
+
+export class Store {
+  /** Grows by one with each change of rows, details or text: what a view compares to know whether to look again. */
+  readonly version = signal(0);
+  readonly run = signal<Run | null>(null);
+  readonly phases = signal<readonly Phase[]>([]);
+  /** Why the newest message could not be read, or null. */
+  readonly fault = signal<string | null>(null);
+  readonly savedAt = signal<string | null>(null);
+  readonly detailsLeftOut = signal(0);
+
+  #n = -1;
+  #rows = new Map<string, Row>();
+  #children = new Map<string, string[]>();
+  #revisions = new Map<string, number>();
+  #details = new Map<string, { details: Details; of: Row | undefined }>();
+  #text = new Map<string, string>();
+  #origin = Infinity;
+  #frozenAt: number | null = null;
+
+  /** The number of the newest message folded, -1 before the first. */
+  get n(): number {
+    return this.#n;
+  }
+
+  get isOver(): boolean {
+    const status = this.run.value?.status;
+    return status === "completed" || status === "failed" || status === "interrupted";
+  }
+
+  /** Folds a snapshot or delta that arrived at `now` (a monotonic clock of this page, in milliseconds). */
+  fold(message: Snapshot | Delta | Saved, now: number): Outcome {
+    if (message.kind === "delta") {
+      if (this.#n < 0) return "gap";
+      if (message.n <= this.#n) return "old";
+      if (message.from !== this.#n) return "gap";
+      for (const row of message.rows) this.#put(row);
+      for (const [span, piece] of message.text) this.#text.set(span, (this.#text.get(span) ?? "") + piece);
+    } else {
+      const isOther = this.run.value !== null && this.run.value.run_id !== message.run.run_id;
+      if (message.n <= this.#n && !isOther) return "old";
+      this.#rows.clear();
+      this.#children.clear();
+      if (isOther) this.#forget();
+      for (const row of message.rows) this.#put(row);
+      this.phases.value = message.phases;
+    }
+    if (message.kind === "saved") {
+      for (const details of Object.values(message.details)) this.#keep(details);
+      this.savedAt.value = message.saved_at;
+      this.detailsLeftOut.value = message.details_left_out;
+    }
+    this.#n = message.n;
+    // The earliest arrival had the least delay, so the smallest difference is the best guess of the run's start on this
+    // page's clock, and the clock shown never runs backwards because one message came late.
+    this.#origin = Math.min(this.#origin, now - message.run.elapsed_ms);
+    this.run.value = message.run;
+    this.version.value += 1;
+    return "folded";
+  }
+
+  /** The run's age at `now`: by the clock while it runs, what the kernel said once it is over. */
+  elapsed(now: number): number {
+    const run = this.run.value;
+    if (!run) return 0;
+    return run.status === "running" ? Math.max(run.elapsed_ms, (this.#frozenAt ?? now) - this.#origin) : run.elapsed_ms;
+  }
+
+  /** Stops the clock at `now`, because nobody is there any more who could say that the run goes on; null starts it again. */
+  freeze(now: number | null): void {
+    this.#frozenAt = now;
+    this.version.value += 1;
+  }
+
+  /** True while bars grow by the clock. */
+  get isTicking(): boolean {
+    return this.run.value?.status === "running" && this.#frozenAt === null;
+  }
+
+  row(span: string): Row | undefined {
+    return this.#rows.get(span);
+  }
+
+  get size(): number {
+    return this.#rows.size;
+  }
+
+  rows(): IterableIterator<Row> {
+    return this.#rows.values();
+  }
+
+  /** The direct children of a span in order of first appearance. */
+  children(span: string): Row[] {
+    const found: Row[] = [];
+    for (const id of this.#children.get(span) ?? []) {
+      const row = this.#rows.get(id);
+      if (row) found.push(row);
+    }
+    return found;
+  }
+
+  /** Everything below a span, parents before children. */
+  below(span: string): Row[] {
+    const found: Row[] = [];
+    const open = [span];
+    const seen = new Set(open);
+    for (let id = open.pop(); id !== undefined; id = open.pop()) {
+      const children = this.children(id).filter((row) => !seen.has(row.span_id));
+      for (const row of children) seen.add(row.span_id);
+      found.push(...children);
+      for (let k = children.length - 1; k >= 0; k -= 1) open.push((children[k] as Row).span_id);
+    }
+    return found;
+  }
+
+  /** The row that a span is drawn in: its task, or its topmost known ancestor when no task is known. */
+  home(span: string): string {
+    let row = this.#rows.get(span);
+    for (let steps = 0; row && row.kind !== "task" && row.kind !== "phase" && steps < 64; steps += 1) {
+      const parent: Row | undefined = row.parent_id ? this.#rows.get(row.parent_id) : undefined;
+      if (!parent || parent.kind === "phase") break;
+      row = parent;
+    }
+    return row?.span_id ?? span;
+  }
+
+  /** Grows whenever something inside the row of a task changes: the key of whatever is cached for it. */
+  revision(home: string): number {
+    return this.#revisions.get(home) ?? 0;
+  }
+
+  keepDetails(details: Details): void {
+    this.#keep(details);
+    this.version.value += 1;
+  }
+
+  details(span: string): Details | undefined {
+    return this.#details.get(span)?.details;
+  }
+
+  /** True when the details were loaded before the span last changed, so that they may lack its end. */
+  hasStaleDetails(span: string): boolean {
+    const kept = this.#details.get(span);
+    return !kept || kept.of?.status !== this.#rows.get(span)?.status;
+  }
+
+  /** What of a reply has streamed in since this page was there. */
+  text(span: string): string {
+    return this.#text.get(span) ?? "";
+  }
+
+  #put(row: Row): void {
+    if (!this.#rows.has(row.span_id) && row.parent_id) {
+      const siblings = this.#children.get(row.parent_id);
+      if (siblings) siblings.push(row.span_id);
+      else this.#children.set(row.parent_id, [row.span_id]);
+    }
+    this.#rows.set(row.span_id, row);
+    const home = this.home(row.span_id);
+    this.#revisions.set(home, this.revision(home) + 1);
+  }
+
+  #keep(details: Details): void {
+    this.#details.set(details.span_id, { details, of: this.#rows.get(details.span_id) });
+  }
+
+  #forget(): void {
+    this.#details.clear();
+    this.#text.clear();
+    this.#origin = Infinity;
+  }
+}

@@ -1,0 +1,99 @@
+// Which colours and fonts the page around the view has, and when they change: JupyterLab's variables, VS Code's, or
+// plain values chosen by the luminance of what lies behind the view. It must not know what is drawn with them.
+
+import { type Hue, inkOn, luminance, PALETTES, parse, type Rgb, type Theme, themeOn } from "./palette";
+
+/** Everything that drawing on a canvas needs resolved, because a canvas can't read CSS variables. */
+export interface Skin {
+  readonly theme: Theme;
+  readonly isForced: boolean;
+  readonly font: string;
+  readonly background: string;
+  readonly text: string;
+  readonly muted: string;
+  readonly accent: string;
+  readonly hues: Record<Hue, string>;
+  /** The colour of a label on a bar of each hue. */
+  readonly inks: Record<Hue, string>;
+}
+
+const SURFACES = ["--jp-layout-color0", "--vscode-editor-background"];
+const WHITE: Rgb = [255, 255, 255];
+
+/** Marks `root` as light or dark and returns the colours to draw with. */
+export function dress(root: HTMLElement): Skin {
+  const theme = themeOn(surface(root));
+  const hues = PALETTES[theme];
+  if (root.dataset.theme !== theme) root.dataset.theme = theme;
+  for (const [hue, color] of Object.entries(hues)) root.style.setProperty(`--et-${hue}`, color);
+  const style = getComputedStyle(root);
+  const font = style.fontFamily || "system-ui, sans-serif";
+  if (matches("(forced-colors: active)")) {
+    const forced: Record<Hue, string> = {
+      llm: "CanvasText", tool: "CanvasText", error: "CanvasText", wait: "CanvasText", idle: "GrayText",
+    };
+    const inks: Record<Hue, string> = { llm: "Canvas", tool: "Canvas", error: "Canvas", wait: "Canvas", idle: "Canvas" };
+    return {
+      theme, isForced: true, font, background: "Canvas", text: "CanvasText", muted: "CanvasText", accent: "Highlight",
+      hues: forced, inks,
+    };
+  }
+  const value = (name: string, otherwise: string): string => resolve(root, `var(${name})`) ?? otherwise;
+  const ink = theme === "dark" ? "#e6e8ec" : "#1d2026";
+  return {
+    theme,
+    isForced: false,
+    font,
+    background: value("--et-background", theme === "dark" ? "#16181d" : "#ffffff"),
+    text: value("--et-text", ink),
+    muted: value("--et-muted", ink),
+    accent: value("--et-accent", hues.llm),
+    hues,
+    inks: Object.fromEntries(Object.entries(hues).map(([hue, color]) => [hue, inkOn(color)])) as Record<Hue, string>,
+  };
+}
+
+/** The colour behind the view: what the host says its surfaces are, else the first opaque ancestor, else white. */
+function surface(root: HTMLElement): Rgb {
+  const style = getComputedStyle(root);
+  for (const name of SURFACES) {
+    if (!style.getPropertyValue(name).trim()) continue;
+    const color = parse(resolve(root, `var(${name})`) ?? "");
+    if (color) return color;
+  }
+  for (let node: Node | null = root.parentNode; node; node = node instanceof ShadowRoot ? node.host : node.parentNode) {
+    if (!(node instanceof Element)) continue;
+    const color = parse(getComputedStyle(node).backgroundColor);
+    if (color) return color;
+  }
+  const scheme = getComputedStyle(document.documentElement).colorScheme;
+  return scheme.includes("dark") && matches("(prefers-color-scheme: dark)") ? [18, 18, 18] : WHITE;
+}
+
+/** A CSS colour as the browser computes it, e.g. with variables replaced. */
+function resolve(root: HTMLElement, color: string): string | null {
+  const probe = document.createElement("span");
+  probe.style.cssText = `display:none;color:${color}`;
+  root.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return found || null;
+}
+
+/** Calls `changed` whenever the page may have other colours, a different contrast mode or motion preference. */
+export function watchTheme(changed: () => void, signal: AbortSignal): void {
+  const observer = new MutationObserver(changed);
+  const watched = { attributes: true, attributeFilter: ["class", "style", "data-theme", "data-jp-theme-name",
+    "data-jp-theme-light", "data-vscode-theme-kind", "data-vscode-theme-id"] };
+  observer.observe(document.documentElement, watched);
+  if (document.body) observer.observe(document.body, watched);
+  signal.addEventListener("abort", () => observer.disconnect());
+  for (const query of ["(prefers-color-scheme: dark)", "(forced-colors: active)", "(prefers-reduced-motion: reduce)"]) {
+    window.matchMedia?.(query).addEventListener("change", changed, { signal });
+  }
+}
+
+export const matches = (query: string): boolean => window.matchMedia?.(query).matches ?? false;
+
+/** True when `color` is closer to black than to white: for tests and for choosing shadows. */
+export const isDark = (color: Rgb): boolean => luminance(color) < 0.18;

@@ -1,0 +1,39 @@
+// The few words beside the pointer: what the bar under it is, how long, how much.
+
+import { count, duration, money } from "./format";
+import type { View } from "./view";
+import type { Row } from "./wire";
+
+export interface Hover {
+  readonly row: Row;
+  readonly x: number;
+  readonly y: number;
+}
+
+const WIDE = 260;
+
+export function Tooltip({ hover, view }: { hover: Hover | null; view: View }) {
+  if (!hover) return null;
+  const row = view.store.row(hover.row.span_id) ?? hover.row;
+  const isRight = hover.x > view.width.value - WIDE;
+  const place = isRight ? { right: `${view.width.value - hover.x + 12}px` } : { left: `${hover.x + 14}px` };
+  return (
+    <div class="et-tooltip" aria-hidden="true" style={{ ...place, top: `${hover.y + 16}px` }}>
+      <b>{row.kind === "llm" || row.kind === "attempt" ? `◆ ${row.model ?? row.name}` : row.kind === "tool" ? `▪ ${row.tool ?? row.name}` : row.name}</b>
+      <span>{facts(row, view).join(" · ")}</span>
+      {(row.error_message ?? row.error_type) && <span class="et-tooltip-error">{row.error_message ?? row.error_type}</span>}
+    </div>
+  );
+}
+
+function facts(row: Row, view: View): string[] {
+  const length = row.start_ms == null ? null : (row.end_ms ?? view.age.value) - row.start_ms;
+  return [
+    length === null ? "" : duration(Math.max(0, length)),
+    row.kind === "attempt" && row.attempt != null ? `attempt ${row.attempt}` : "",
+    row.input_tokens != null || row.output_tokens != null ? `${count(row.input_tokens)} in, ${count(row.output_tokens)} out` : "",
+    row.cost ? money(row.cost) : "",
+    row.agent ?? "",
+    row.status === "ok" ? "" : row.status,
+  ].filter(Boolean);
+}
