@@ -43,10 +43,12 @@ __all__ = [
     "ToolExecutionError",
     "ValidationError",
     "did_you_mean",
+    "message_of",
     "nearest",
+    "one_line",
 ]
 
-_CAUSE_LIMIT = 300
+_LINE_LIMIT = 300
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -75,9 +77,31 @@ def _rebuild(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, A
     return error
 
 
-def _short(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or "(no message)"
-    return f"{type(error).__name__}: {text if len(text) <= _CAUSE_LIMIT else text[:_CAUSE_LIMIT] + ' ...'}"
+def message_of(error: BaseException) -> str:
+    """What an error says; the name of its type where it says nothing, or can't."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 - an error with a broken text must not become two errors
+        return type(error).__name__
+
+
+def one_line(error: BaseException) -> str:
+    """An error in words: our own as it is; a foreign one with its type, on one line, and cut where it goes on."""
+    if isinstance(error, EnsembleError):
+        return str(error)
+    kind, text = type(error).__name__, " ".join(message_of(error).split())
+    if len(text) > _LINE_LIMIT:
+        text = text[:_LINE_LIMIT] + " ..."
+    return kind if text == kind else f"{kind}: {text}"
+
+
+def _root_cause(error: BaseException) -> BaseException:
+    """The last link of the chain of causes. ``raise error from error`` makes a ring, which is left where it closes."""
+    seen = {id(error)}
+    while error.__cause__ is not None and id(error.__cause__) not in seen:
+        error = error.__cause__
+        seen.add(id(error))
+    return error
 
 
 class EnsembleError(Exception):
@@ -97,11 +121,9 @@ class EnsembleError(Exception):
     def _render_lines(self) -> list[str]:
         """The short form for a cell: this error and its root cause."""
         lines = [f"{type(self).__name__}: {self}"]
-        root: BaseException = self
-        while root.__cause__ is not None:
-            root = root.__cause__
-        if root is not self and str(root) not in str(self):
-            lines.append(f"  caused by {_short(root)}")
+        root = _root_cause(self)
+        if one_line(root) not in str(self):
+            lines.append(f"  caused by {one_line(root)}")
         return lines
 
     def _render_traceback_(self) -> list[str]:

@@ -104,11 +104,11 @@ class LlmCaller:
         try:
             async with deadline:
                 return await conversation.reply(on_token)
-        except TimeoutError as error:
+        except TimeoutError:
             if not deadline.expired() or limit is None:
                 raise
             running = f"a request to {self._port.name} by {self._agent.role!r}"
-            raise DeadlineExceededError("model request", limit, running, "Raise the agent's llm_timeout.") from error
+            raise DeadlineExceededError("model request", limit, running, "Raise the agent's llm_timeout.") from None
 
     def _given_up(self, fault: Fault, error: Exception, attempts: int) -> AgentExecutionError:
         tries = "" if attempts == 1 else f" after {attempts} attempts"

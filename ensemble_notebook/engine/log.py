@@ -21,6 +21,7 @@ from ensemble_notebook.domain.event import (
     Warned,
 )
 from ensemble_notebook.domain.graph import Graph
+from ensemble_notebook.errors import one_line
 
 logging.getLogger("ensemble_notebook").addHandler(logging.NullHandler())
 logger = logging.getLogger("ensemble_notebook.run")
@@ -65,7 +66,7 @@ def _task_completed(event: TaskCompleted) -> Line:
 def _task_failed(event: TaskFailed) -> Line:
     if event.status is SpanStatus.CANCELLED:
         return logging.INFO, "Task %s was cancelled", event.task
-    return logging.WARNING, "Task %s failed: %s", event.task, event.error
+    return logging.WARNING, "Task %s failed: %s", event.task, one_line(event.error)
 
 
 def _tool_completed(event: ToolCallCompleted) -> Line:

@@ -21,7 +21,13 @@ from ensemble_notebook.engine.clock import Clock
 from ensemble_notebook.engine.prompt import long_context_warnings, system_prompt, user_prompt
 from ensemble_notebook.engine.stream import Scope
 from ensemble_notebook.engine.toolbox import Toolbox, handler_function, result_text
-from ensemble_notebook.errors import AgentExecutionError, DeadlineExceededError, EnsembleError, ToolExecutionError
+from ensemble_notebook.errors import (
+    AgentExecutionError,
+    DeadlineExceededError,
+    EnsembleError,
+    ToolExecutionError,
+    one_line,
+)
 
 Context = tuple[TaskOutput, ...]
 
@@ -81,11 +87,11 @@ class TaskRunner:
         try:
             async with deadline:
                 return await self._work(work)
-        except TimeoutError as error:
+        except TimeoutError:
             if not deadline.expired():
                 raise
             advice = "Raise the task's timeout or make it smaller."
-            raise DeadlineExceededError("task", limit, work.activity(), advice) from error
+            raise DeadlineExceededError("task", limit, work.activity(), advice) from None
 
     async def _work(self, work: _Work) -> _Result:
         agent = work.node.agent
@@ -138,7 +144,7 @@ class TaskRunner:
             raise
         except Exception as error:
             raise AgentExecutionError(
-                f"The model of agent {agent.role!r} could not be made ready: {error}",
+                f"The model of agent {agent.role!r} could not be made ready: {one_line(error)}",
                 agent_role=agent.role,
                 task_description=description,
             ) from error

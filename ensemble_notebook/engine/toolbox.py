@@ -22,7 +22,7 @@ from ensemble_notebook.domain.tool import (
 )
 from ensemble_notebook.engine.argument import fit_arguments
 from ensemble_notebook.engine.call import Caller, is_async
-from ensemble_notebook.errors import ToolExecutionError, did_you_mean
+from ensemble_notebook.errors import ToolExecutionError, did_you_mean, message_of
 
 _TEXT_INPUT: Final = {
     "type": "object",
@@ -71,7 +71,7 @@ class Toolbox:
             if faults := _schema_faults(error):
                 text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
                 return ToolAnswer(text, ToolOutcome.FAILURE, error)
-            return ToolAnswer(f"Tool error: {error}", ToolOutcome.FAILURE, error)
+            return ToolAnswer(f"Tool error: {message_of(error)}", ToolOutcome.FAILURE, error)
 
 
 def handler_function(handler: Any) -> Callable[[TaskInput], Any]:

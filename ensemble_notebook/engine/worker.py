@@ -13,6 +13,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final
 
+from ensemble_notebook.errors import one_line
+
 EAGER_THREADS: Final = 32
 GROWTH_INTERVAL_S: Final = 0.1
 
@@ -53,7 +55,7 @@ class Job:
 
 def contained(raised: BaseException) -> Exception:
     """An exception that stays inside the task that raised it, from one that would end the loop or the process."""
-    error = RuntimeError(f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__)
+    error = RuntimeError(one_line(raised))
     error.__cause__ = raised
     return error
 

@@ -16,6 +16,7 @@ from ensemble_notebook.errors import (
     PhaseExecutionError,
     RunInterrupted,
     TaskExecutionError,
+    one_line,
 )
 
 
@@ -54,10 +55,10 @@ def _failure_error(
             if each.name == failure.name and each.phase is not None
         )
         label = ", ".join(repr(name) for name in phases)
-        message = f"Phase {label} failed at task {names}: {first.error}"
+        message = f"Phase {label} failed at task {names}: {one_line(first.error)}"
         return PhaseExecutionError(message, failures=result.failures, **facts)
     if strategy is ErrorStrategy.CONTINUE_ON_ERROR:
         causes = {failure.name: failure.error for failure in result.failures}
-        message = f"{len(causes)} of {len(graph.tasks)} tasks failed ({names}): {first.error}"
+        message = f"{len(causes)} of {len(graph.tasks)} tasks failed ({names}): {one_line(first.error)}"
         return ParallelExecutionError(message, failed_task_causes=causes, **facts)
-    return TaskExecutionError(f"Task {first.name!r} ({first.agent_role}) failed: {first.error}", **facts)
+    return TaskExecutionError(f"Task {first.name!r} ({first.agent_role}) failed: {one_line(first.error)}", **facts)

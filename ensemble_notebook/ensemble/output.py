@@ -16,7 +16,7 @@ from ensemble_notebook.domain.output import Failure, Skipped, TaskOutput
 from ensemble_notebook.domain.plan import ExecutionPlan, task_edges
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.domain.view import face, rich_bundle
-from ensemble_notebook.errors import did_you_mean
+from ensemble_notebook.errors import did_you_mean, one_line
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble import Ensemble
@@ -172,7 +172,7 @@ class EnsembleOutput:
     def _absence(self, name: str) -> str:
         for failure in self.failures:
             if failure.name == name:
-                return f"Task {name!r} failed: {failure.error}"
+                return f"Task {name!r} failed: {one_line(failure.error)}"
         for skipped in self.skipped:
             if skipped.name == name:
                 return f"Task {name!r} was skipped: {skipped.reason}"
