@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, nearest
@@ -81,6 +82,12 @@ class Checked:
 
     __slots__ = ()
     LATER: ClassVar[Mapping[str, str]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles by its fields; read-only views of mappings, which don't pickle, are made again by the constructor."""
+        values = {name: getattr(self, name) for name in field_names(type(self))}
+        plain = {name: dict(each) if isinstance(each, MappingProxyType) else each for name, each in values.items()}
+        return functools.partial(type(self), **plain), ()
 
     def _refuse(self, field: str, message: str, item: int | str | None = None) -> ValidationError:
         return ValidationError(Problem(message, self, field, item))
