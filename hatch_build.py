@@ -15,6 +15,11 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+# They go into the package, where the command line reads them; an editable install has them beside the package anyway.
+# The configuration templates must not land where IPython looks: it reads one file name per environment, and two wheels
+# that ship it collide.
+_FOLDERS = ("jupyter-config", "notebooks")
+
 _NODE_NEEDED = (
     "Node.js >= 20 with npm is needed to build the timeline from a checkout: install it (Debian: apt-get install "
     "nodejs npm) and try again, or install a released wheel or sdist, which carry the built timeline."
@@ -22,7 +27,7 @@ _NODE_NEEDED = (
 
 
 class EnsembleNotebookBuildHook(BuildHookInterface[Any]):
-    """Makes sure that `ensemble_notebook/static/` is there and fresh, and adds the configuration templates."""
+    """Makes sure that `ensemble_notebook/static/` is there and fresh, and adds the folders beside it."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the bundle from `js/`, or check that the sdist brought it.
@@ -32,10 +37,7 @@ class EnsembleNotebookBuildHook(BuildHookInterface[Any]):
         """
         root = Path(self.root)
         if self.target_name == "wheel" and version == "standard":
-            # Into the package, where `jupyter ensemble enable` reads them, and never to where IPython would: it reads
-            # one file name per environment, and two wheels that ship it collide. An editable install has the folder
-            # itself beside the package.
-            build_data["force_include"]["jupyter-config"] = "ensemble_notebook/jupyter-config"
+            build_data["force_include"] |= {folder: f"ensemble_notebook/{folder}" for folder in _FOLDERS}
         # Only an unpacked sdist has its metadata beside the sources.
         if not (root / "PKG-INFO").exists():
             _build(root / "js")
