@@ -22,7 +22,7 @@ GROWTH_INTERVAL_S: Final = 0.1
 class Job:
     """One call on its way through a thread."""
 
-    __slots__ = ("context", "function", "future", "label", "loop")
+    __slots__ = ("_error", "_result", "context", "function", "future", "label", "loop")
 
     def __init__(self, label: str, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.label = label
@@ -30,27 +30,36 @@ class Job:
         self.loop = loop
         self.context = contextvars.copy_context()
         self.future: asyncio.Future[Any] = loop.create_future()
+        self._result: Any = None
+        self._error: Exception | None = None
 
     def run(self) -> None:
-        """Call the function; any exception, even SystemExit, ends up in the future."""
+        """Call the function, unless nobody waits for it any more; never raises."""
+        if self.future.cancelled():
+            return
         try:
-            result, error = self.context.run(self.function), None
+            self._result = self.context.run(self.function)
+        except StopIteration as raised:
+            self._error = contained(raised)  # A future can't hold this one.
         except Exception as raised:  # noqa: BLE001 - it belongs to whoever awaits the future
-            result, error = None, raised
+            self._error = raised
         except BaseException as raised:  # noqa: BLE001 - SystemExit in a tool must not end the thread
-            result, error = None, contained(raised)
+            self._error = contained(raised)
+
+    def tell(self) -> None:
+        """Hand what came of it to whoever awaits the future."""
         try:
-            self.loop.call_soon_threadsafe(self._settle, result, error)
+            self.loop.call_soon_threadsafe(self._settle)
         except RuntimeError:
             return  # The loop is closed: the run is over and nobody waits for this any more.
 
-    def _settle(self, result: Any, error: Exception | None) -> None:
+    def _settle(self) -> None:
         if self.future.done():
             return
-        if error is None:
-            self.future.set_result(result)
+        if self._error is None:
+            self.future.set_result(self._result)
         else:
-            self.future.set_exception(error)
+            self.future.set_exception(self._error)
 
 
 def contained(raised: BaseException) -> Exception:
@@ -70,8 +79,8 @@ class WorkerPool:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._threads: set[threading.Thread] = set()
-        self._idle = 0
+        self._thread_count = 0
+        self._unfinished = 0  # calls that wait for a thread or run on one
         self._lock = threading.Lock()
         self._growth: asyncio.TimerHandle | None = None
         self._busy: dict[int, Job] = {}
@@ -79,6 +88,8 @@ class WorkerPool:
     async def call(self, label: str, function: Callable[[], Any]) -> Any:
         """Run `function` on a thread, with the caller's context variables. Cancelled, it is left to itself."""
         job = Job(label, function, self._loop)
+        with self._lock:
+            self._unfinished += 1
         self._queue.put(job)
         self._ensure_thread()
         return await job.future
@@ -92,41 +103,39 @@ class WorkerPool:
         """Let every thread end after its current function; does not wait for them."""
         if self._growth is not None:
             self._growth.cancel()
-        for _ in self._threads:
+        for _ in range(self._thread_count):
             self._queue.put(None)
 
     def _ensure_thread(self) -> None:
-        with self._lock:
-            if self._idle >= self._queue.qsize():
-                return
-        if len(self._threads) < EAGER_THREADS:
+        if not self._is_short():
+            return
+        if self._thread_count < EAGER_THREADS:
             self._add_thread()
         elif self._growth is None:
             self._growth = self._loop.call_later(GROWTH_INTERVAL_S, self._grow)
 
     def _grow(self) -> None:
         self._growth = None
-        if not self._queue.empty():
+        if self._is_short():
             self._add_thread()
             self._ensure_thread()
 
+    def _is_short(self) -> bool:
+        with self._lock:
+            return self._unfinished > self._thread_count
+
     def _add_thread(self) -> None:
-        thread = threading.Thread(target=self._work, name="ensemble-worker", daemon=True)
-        self._threads.add(thread)
-        thread.start()
+        self._thread_count += 1
+        threading.Thread(target=self._work, name="ensemble-worker", daemon=True).start()
 
     def _work(self) -> None:
         number = threading.get_ident()
-        while True:
+        while (job := self._queue.get()) is not None:
             with self._lock:
-                self._busy.pop(number, None)
-                self._idle += 1
-            job = self._queue.get()
+                self._busy[number] = job
+            job.run()
+            # Free before the loop knows, so that whoever calls next finds this thread.
             with self._lock:
-                self._idle -= 1
-                if job is not None:
-                    self._busy[number] = job
-            if job is None:
-                return
-            if not job.future.cancelled():
-                job.run()
+                del self._busy[number]
+                self._unfinished -= 1
+            job.tell()

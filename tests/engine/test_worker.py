@@ -1,0 +1,206 @@
+"""Worker threads: reused, enough of them, and never in the way of the loop or of the interpreter's exit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from ensemble_notebook.engine.worker import EAGER_THREADS, WorkerPool
+
+PATIENCE_S = 30.0
+
+
+def with_pool(main: Callable[[WorkerPool], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        pool = WorkerPool()
+        try:
+            return await asyncio.wait_for(main(pool), PATIENCE_S)
+        finally:
+            pool.close()
+
+    return asyncio.run(run())
+
+
+def test_the_result_comes_back_from_a_daemon_thread() -> None:
+    async def main(pool: WorkerPool) -> threading.Thread:
+        return await pool.call("here", threading.current_thread)
+
+    thread = with_pool(main)
+    assert thread is not threading.current_thread()
+    assert thread.daemon
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), KeyError("k"), StopAsyncIteration(), TimeoutError()], ids=repr)
+def test_what_a_function_raises_comes_back_as_it_is(error: Exception) -> None:
+    def fail() -> None:
+        raise error
+
+    async def main(pool: WorkerPool) -> None:
+        with pytest.raises(type(error)) as caught:
+            await pool.call("fail", fail)
+        assert caught.value is error
+
+    with_pool(main)
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError(), StopIteration()], ids=repr
+)
+def test_what_would_end_a_loop_or_a_process_comes_back_as_a_runtime_error(error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    async def main(pool: WorkerPool) -> None:
+        with pytest.raises(RuntimeError, match=type(error).__name__) as caught:
+            await pool.call("fail", fail)
+        assert caught.value.__cause__ is error
+        assert await pool.call("next", lambda: "alive") == "alive"
+
+    with_pool(main)
+
+
+def test_calls_one_after_another_share_one_thread_e2() -> None:
+    async def main(pool: WorkerPool) -> set[int]:
+        return {await pool.call("ident", threading.get_ident) for _ in range(50)}
+
+    assert len(with_pool(main)) == 1
+
+
+def test_calls_side_by_side_each_get_a_thread() -> None:
+    async def main(pool: WorkerPool) -> None:
+        meeting = threading.Barrier(EAGER_THREADS)
+        await asyncio.gather(*(pool.call("meet", meeting.wait) for _ in range(EAGER_THREADS)))
+
+    with_pool(main)
+
+
+def test_hanging_calls_never_starve_others_e15() -> None:
+    release = threading.Event()
+
+    async def main(pool: WorkerPool) -> str:
+        hanging = [asyncio.ensure_future(pool.call("hang", release.wait)) for _ in range(EAGER_THREADS)]
+        try:
+            return await pool.call("quick", lambda: "done")
+        finally:
+            release.set()
+            await asyncio.gather(*hanging)
+
+    assert with_pool(main) == "done"
+
+
+def test_many_quick_calls_need_few_threads() -> None:
+    async def main(pool: WorkerPool) -> set[int]:
+        return set(await asyncio.gather(*(pool.call("ident", threading.get_ident) for _ in range(1000))))
+
+    assert len(with_pool(main)) < 100
+
+
+def test_a_cancelled_call_is_named_while_it_runs_and_forgotten_after_e35() -> None:
+    started, release = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        started.set()
+        release.wait()
+
+    async def main(pool: WorkerPool) -> None:
+        call = asyncio.ensure_future(pool.call("tool sleepy", hang))
+        await pool.call("watch", started.wait)
+        assert pool.abandoned() == []
+        call.cancel()
+        await asyncio.wait([call])
+        assert pool.abandoned() == ["tool sleepy"]
+        release.set()
+        while pool.abandoned():
+            await asyncio.sleep(0)
+
+    with_pool(main)
+
+
+def test_a_call_cancelled_before_its_turn_never_runs() -> None:
+    release, ran = threading.Event(), threading.Event()
+
+    async def main(pool: WorkerPool) -> None:
+        hanging = [asyncio.ensure_future(pool.call("hang", release.wait)) for _ in range(EAGER_THREADS)]
+        late = asyncio.ensure_future(pool.call("late", ran.set))
+        await asyncio.sleep(0)
+        late.cancel()
+        await asyncio.wait([late])
+        release.set()
+        await asyncio.gather(*hanging)
+        await pool.call("last", lambda: None)
+
+    with_pool(main)
+    assert not ran.is_set()
+
+
+def test_a_function_sees_the_callers_context_variables_and_can_not_change_them_e15() -> None:
+    user = contextvars.ContextVar("user", default="nobody")
+
+    def read_and_change() -> str:
+        seen = user.get()
+        user.set("changed")
+        return seen
+
+    async def main(pool: WorkerPool) -> list[str]:
+        user.set("ada")
+        seen = [await pool.call("read", read_and_change), await pool.call("read", user.get)]
+        return [*seen, user.get()]
+
+    assert with_pool(main) == ["ada", "ada", "ada"]
+
+
+def test_threads_end_when_the_pool_closes() -> None:
+    async def main(pool: WorkerPool) -> threading.Thread:
+        return await pool.call("here", threading.current_thread)
+
+    thread = with_pool(main)
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+
+
+def test_a_function_that_outlives_its_loop_does_no_harm() -> None:
+    started, release = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    def hang() -> None:
+        threads.append(threading.current_thread())
+        started.set()
+        release.wait()
+
+    async def main(pool: WorkerPool) -> None:
+        call = asyncio.ensure_future(pool.call("hang", hang))
+        await pool.call("watch", started.wait)
+        call.cancel()
+        await asyncio.wait([call])
+
+    with_pool(main)
+    release.set()
+    threads[0].join(PATIENCE_S)
+    assert not threads[0].is_alive()
+
+
+def test_a_hanging_function_does_not_delay_the_exit_of_the_interpreter_e15() -> None:
+    program = """
+import asyncio, threading
+from ensemble_notebook.engine.worker import WorkerPool
+
+async def main():
+    pool, started = WorkerPool(), threading.Event()
+    call = asyncio.ensure_future(pool.call("hang", lambda: (started.set(), threading.Event().wait())))
+    await pool.call("watch", started.wait)
+    call.cancel()
+    pool.close()
+    print("over")
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "over\n"
+    assert done.stderr == ""
