@@ -126,7 +126,9 @@ function Tools({ view }: { view: View }) {
 function Emptiness({ view }: { view: View }) {
   if (view.layout.value.tracks.length > 0) return null;
   const { store } = view;
-  const text = store.run.value === null ? "Waiting for the run to begin" : store.isOver ? "This run had no tasks" : "No tasks yet";
+  const isLost = store.run.value === null && store.fault.value !== null;
+  const text = isLost ? "Nothing to show" : store.run.value === null ? "Waiting for the run to begin"
+    : store.isOver ? "This run had no tasks" : "No tasks yet";
   return <p class="et-empty">{text}</p>;
 }
 

@@ -27,6 +27,8 @@ export interface Box {
 
 const ROUND = 4;
 const GLYPH = 7;
+const EDGE = 8;
+const LONGEST_GHOST = 300;
 const widths = new Map<string, number>();
 
 export const labelFont = (skin: Skin): string => `500 11px ${skin.font}`;
@@ -69,7 +71,7 @@ function drawBar(brush: Brush, mark: Mark, box: Box): void {
     if (isOpen) overlay(brush, "stripes", skin.inks[hue], 0.2);
     else if (hue === "idle") overlay(brush, "back-hatch", skin.background, 0.4);
   }
-  if (hue === "error") drawLabel(brush, mark, box, skin.text, skin.hues.error);
+  if (hue === "error") drawLabel(brush, mark, box, skin.text, skin.hues.error, skin.background);
   else drawLabel(brush, mark, box, skin.inks[hue], skin.inks[hue]);
 }
 
@@ -96,7 +98,7 @@ function drawPhase(brush: Brush, mark: Mark, box: Box): void {
   const { ctx, skin } = brush;
   const isError = mark.row.status === "error";
   const color = isError ? skin.hues.error : skin.hues.idle;
-  const y = Math.round(box.y + (mark.height > 20 ? 6 : 4));
+  const y = Math.round(box.y + box.h / 2);
   ctx.globalAlpha = isError ? 1 : 0.85;
   ctx.fillStyle = color;
   const thickness = isError ? 4 : 3;
@@ -140,12 +142,15 @@ function drawBackoff(brush: Brush, mark: Mark, box: Box): void {
 }
 
 /** What has no time yet or never got one: a pill that says why, dotted while it may still come, dashed when it won't. */
-export function drawGhost(brush: Brush, mark: Mark, label: string, x: number, y: number, room: number): void {
+export function drawGhost(brush: Brush, mark: Mark, label: string, wanted: number, y: number, limit: number): void {
   const { ctx, skin } = brush;
   const isPending = mark.row.status === "pending";
   ctx.font = labelFont(skin);
-  const text = shorten(ctx, label, Math.min(room - 18, 280));
-  const w = Math.max(text ? measure(ctx, text) + 18 : 0, Math.min(24, room));
+  // What is still to come stands after now, so its room ends at the edge; what never came has the whole row.
+  const room = isPending ? limit - wanted : limit - EDGE;
+  const text = shorten(ctx, label, Math.min(room - 18, LONGEST_GHOST));
+  const w = text ? measure(ctx, text) + 18 : 24;
+  const x = Math.max(Math.min(wanted, limit - w), EDGE);
   ctx.beginPath();
   ctx.roundRect(x + 0.5, y + 0.5, w - 1, mark.height - 1, (mark.height - 1) / 2);
   ctx.setLineDash(isPending ? [1.5, 3] : [5, 3]);
@@ -169,7 +174,7 @@ export function drawRing(brush: Brush, box: Box, isStrong: boolean): void {
   stroke(ctx, isStrong ? skin.accent : skin.text, isStrong ? 1 : 0.45);
 }
 
-function drawLabel(brush: Brush, mark: Mark, box: Box, ink: string, glyphInk: string): void {
+function drawLabel(brush: Brush, mark: Mark, box: Box, ink: string, glyphInk: string, halo?: string): void {
   const { ctx, skin } = brush;
   if (box.h < 12 || box.w < GLYPH + 8) return;
   const middle = box.y + box.h / 2;
@@ -179,8 +184,16 @@ function drawLabel(brush: Brush, mark: Mark, box: Box, ink: string, glyphInk: st
   ctx.font = labelFont(skin);
   const label = labels(mark).find((text) => measure(ctx, text) <= room);
   if (!label) return;
+  const x = box.x + GLYPH + 9;
+  if (halo) {
+    ctx.lineJoin = "round";
+    ctx.lineWidth = 4;
+    ctx.strokeStyle = halo;
+    ctx.strokeText(label, x, middle + 0.5);
+    ctx.lineJoin = "miter";
+  }
   ctx.fillStyle = ink;
-  ctx.fillText(label, box.x + GLYPH + 9, middle + 0.5);
+  ctx.fillText(label, x, middle + 0.5);
 }
 
 /** What a bar may say, longest first. */

@@ -21,6 +21,8 @@ interface Tab {
 }
 
 export function Drawer({ view, link }: { view: View; link: Link | null }) {
+  // Details and streamed text come without a change of the row itself.
+  view.store.version.value;
   const row = view.row.value;
   const [wanted, setTab] = useState("summary");
   const { store } = view;

@@ -24,6 +24,8 @@ export interface Scene {
   /** True once nothing will start any more. */
   readonly isOver: boolean;
   readonly selected: string | null;
+  /** The track that holds the selection. */
+  readonly current: string | null;
   readonly hovered: string | null;
   readonly skin: Skin;
   readonly ratio: number;
@@ -74,7 +76,7 @@ function drawRows({ ctx, skin }: Brush, scene: Scene): void {
     }
     ctx.globalAlpha = 0.06;
     ctx.fillRect(0, y + track.height - 1, scene.width, 1);
-    if (scene.selected === track.id) {
+    if (scene.current === track.id) {
       ctx.globalAlpha = 0.1;
       ctx.fillStyle = skin.accent;
       ctx.fillRect(0, y, scene.width, track.height - 1);
@@ -137,8 +139,7 @@ function place(scene: Scene, mark: Mark, top: number): Box | null {
 function drawGhostOf(brush: Brush, scene: Scene, mark: Mark, top: number): void {
   const anchor = Number.isNaN(mark.from) ? scene.now : mark.from;
   const wanted = toPixel(scene.window, scene.width, anchor) + 10;
-  const x = Math.max(8, Math.min(wanted, scene.width - 128));
-  drawGhost(brush, mark, ghostLabel(scene, mark.row), x, top + mark.top, scene.width - x - 6);
+  drawGhost(brush, mark, ghostLabel(scene, mark.row), wanted, top + mark.top, scene.width - 8);
 }
 
 /** Why a row has no bar. */

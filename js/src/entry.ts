@@ -42,11 +42,12 @@ function connect(model: Model): Hub {
   const onMessage = (content: unknown): void => link.receive(content);
   const onSnapshot = (): void => link.adopt(model.get("snapshot"));
   const onLoss = (): void => link.lose();
+  const onDoubt = (): void => link.doubt();
   const listeners: [string, (...values: never[]) => void][] = [
     ["msg:custom", onMessage],
     ["change:snapshot", onSnapshot],
     ["comm:close", onLoss],
-    ["comm_live_update", onLoss],
+    ["comm_live_update", onDoubt],
   ];
   for (const [name, act] of listeners) model.on(name, act);
   onSnapshot();

@@ -82,5 +82,5 @@ function timeOf(row: Row, view: View): string {
   if (row.end_ms != null) return duration(row.end_ms - row.start_ms);
   // Whole seconds while it runs: tenths that flicker in a table pull the eye.
   const seconds = Math.floor(Math.max(0, view.age.value - row.start_ms) / 1000);
-  return seconds < 1 ? "" : duration(seconds * 1000).replace(".0", "");
+  return seconds < 1 ? "" : seconds < 60 ? `${seconds} s` : duration(seconds * 1000);
 }

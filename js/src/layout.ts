@@ -44,9 +44,11 @@ export const EMPTY: Layout = { tracks: [], height: 0, done: new Set() };
 export const PHASE_HEIGHT = 26;
 export const LANE_HEIGHT = 24;
 const PAD = 2;
-const LLM = { top: 1, height: 15 };
-const TOOL = { top: 8, height: 15 };
+const LLM = { top: 2, height: 15 };
+const TOOL = { top: 7, height: 15 };
 const WORK = { top: 4, height: 16 };
+/** Where the bars of a closed phase stand: its own line above, model calls and tools pressed together below. */
+const FOLDED = { llm: 9, tool: 16, height: 6 };
 
 interface Cached {
   revision: number;
@@ -88,7 +90,7 @@ export class Arranger {
       const errors = insides.reduce((sum, inside) => sum + inside.errors, 0);
       add({
         id: row.span_id, row, kind: "phase", depth: 0, isOpen, hasChildren: tasks.length > 0, height: PHASE_HEIGHT,
-        marks: isOpen ? [phaseMark(row)] : [phaseMark(row), ...insides.flatMap(folded)], errors,
+        marks: isOpen ? [phaseMark(row, false)] : [phaseMark(row, true), ...insides.flatMap(folded)], errors,
       });
       if (isOpen) for (const task of tasks) addTask(task, 1);
     }
@@ -172,11 +174,11 @@ function taskMark(task: Row, hasCalls: boolean, lanes: number): Mark | null {
   return markOf(task, "task", PAD, height);
 }
 
-function phaseMark(row: Row): Mark {
+function phaseMark(row: Row, isClosed: boolean): Mark {
   if (row.start_ms == null) {
-    return { row, shape: "ghost", from: row.end_ms ?? NaN, to: null, top: 4, height: PHASE_HEIGHT - 8 };
+    return { row, shape: "ghost", from: row.end_ms ?? NaN, to: null, top: 3, height: PHASE_HEIGHT - 6 };
   }
-  return markOf(row, "phase", 0, PHASE_HEIGHT);
+  return isClosed ? markOf(row, "phase", 0, FOLDED.llm) : markOf(row, "phase", 0, PHASE_HEIGHT);
 }
 
 /** The marks of a task pressed into the row of its closed phase: upper and lower part stay apart. */
@@ -185,7 +187,7 @@ function folded(inside: Cached): Mark[] {
   for (const mark of inside.marks) {
     if (mark.shape === "task" || mark.shape === "ghost" || mark.shape === "backoff") continue;
     const isTool = mark.shape === "tool";
-    found.push({ ...mark, top: isTool ? 15 : 8, height: 6 });
+    found.push({ ...mark, top: isTool ? FOLDED.tool : FOLDED.llm, height: FOLDED.height });
   }
   return found;
 }

@@ -96,6 +96,13 @@ export class Link {
     this.store.freeze(this.#clock());
   }
 
+  /** Something happened to the comm: take the kernel for gone until it answers. */
+  doubt(): void {
+    if (this.store.isOver) return;
+    this.lose();
+    this.#ping();
+  }
+
   close(): void {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();

@@ -21,7 +21,9 @@ export function parse(color: string): Rgb | null {
     const at = (k: number): number => parseInt(full.slice(k, k + 2), 16);
     return [at(0), at(2), at(4)];
   }
-  const parts = /^rgba?\(([^)]*)\)$/.exec(text)?.[1]?.split(/[\s,/]+/).filter(Boolean).map(parseFloat);
+  const parts = /^rgba?\(([^)]*)\)$/.exec(text)?.[1]?.split(/[\s,/]+/).filter(Boolean).map(
+    (part) => parseFloat(part) / (part.endsWith("%") ? 100 : 1),
+  );
   if (!parts || parts.length < 3 || parts.some(Number.isNaN)) return null;
   const [r = 0, g = 0, b = 0, alpha = 1] = parts;
   return alpha < 0.5 ? null : [r, g, b];

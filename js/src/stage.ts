@@ -100,6 +100,7 @@ export class Stage {
       isRunning: status === "running",
       isOver: store.isOver,
       selected: view.selected.value,
+      current: view.track?.id ?? null,
       hovered: view.hovered.value,
       skin: this.#skin,
       ratio: this.#ratio,

@@ -2,6 +2,7 @@
 // what runs now by name, the spend, the problems, and Stop.
 
 import { useSignal } from "@preact/signals";
+import { activitiesOf } from "./activity";
 import { clock, count, duration, money, plural } from "./format";
 import { Icon, type Sign } from "./icon";
 import type { Link } from "./link";
@@ -19,6 +20,9 @@ interface State {
   word: string;
   sign: Sign;
 }
+
+const LONG_MS = 2000;
+const MOST_NAMES = 3;
 
 export function stateOf(run: Run | null, isGone: boolean, isStopping: boolean): State {
   if (!run || run.status === "pending") return { key: "pending", word: "Not started", sign: "pending" };
@@ -115,18 +119,26 @@ function Now({ run, view }: { run: Run; view: View }) {
     return <span class="et-now">{parts.join(" · ")}</span>;
   }
   const phase = run.phases_now.join(", ");
+  const { shown, total } = activitiesOf(view.store, run, MOST_NAMES);
   return (
     <span class="et-now">
       {phase && <b>{phase}</b>}
-      {run.active.slice(0, 3).map((span) => (
-        <button class="et-link" onClick={() => view.jump(span.span_id)} title={`Show ${span.name}`}>
-          {span.name}
-          {view.age.value - span.since_ms > 1500 && <span class="et-since">{duration(view.age.value - span.since_ms)}</span>}
+      {shown.map((activity) => (
+        <button class="et-link" onClick={() => view.jump(activity.span)} title={`Show ${activity.name}`}>
+          {activity.name}
+          {activity.means && <span class="et-since">{activity.means}</span>}
+          <Since began={activity.began} view={view} />
         </button>
       ))}
-      {run.active.length > 3 && <span>+{run.active.length - 3}</span>}
+      {total > shown.length && <span>+{total - shown.length}</span>}
     </span>
   );
+}
+
+/** How long something has been running, once that is long enough to wonder. */
+function Since({ began, view }: { began: number | null; view: View }) {
+  const age = began == null ? 0 : view.age.value - began;
+  return age < LONG_MS ? null : <span class="et-since">{clock(age)}</span>;
 }
 
 function Progress({ run }: { run: Run }) {

@@ -18,6 +18,7 @@ export class Store {
   readonly detailsLeftOut = signal(0);
 
   #n = -1;
+  #textN = -1;
   #rows = new Map<string, Row>();
   #children = new Map<string, string[]>();
   #revisions = new Map<string, number>();
@@ -41,9 +42,11 @@ export class Store {
     if (message.kind === "delta") {
       if (this.#n < 0) return "gap";
       if (message.n <= this.#n) return "old";
-      if (message.from !== this.#n) return "gap";
+      if (message.from > this.#n) return "gap";
+      // A snapshot may have come in between, so a delta may repeat rows, which does no harm because they are whole. Text
+      // is appended, and snapshots have none, so it counts from the last delta on.
       for (const row of message.rows) this.#put(row);
-      for (const [span, piece] of message.text) this.#text.set(span, (this.#text.get(span) ?? "") + piece);
+      if (message.from >= this.#textN) this.#append(message);
     } else {
       const isOther = this.run.value !== null && this.run.value.run_id !== message.run.run_id;
       if (message.n <= this.#n && !isOther) return "old";
@@ -157,6 +160,11 @@ export class Store {
     return this.#text.get(span) ?? "";
   }
 
+  #append(delta: Delta): void {
+    for (const [span, piece] of delta.text) this.#text.set(span, (this.#text.get(span) ?? "") + piece);
+    this.#textN = delta.n;
+  }
+
   #put(row: Row): void {
     if (!this.#rows.has(row.span_id) && row.parent_id) {
       const siblings = this.#children.get(row.parent_id);
@@ -175,6 +183,7 @@ export class Store {
   #forget(): void {
     this.#details.clear();
     this.#text.clear();
+    this.#textN = -1;
     this.#origin = Infinity;
   }
 }

@@ -1,7 +1,7 @@
 // Which colours and fonts the page around the view has, and when they change: JupyterLab's variables, VS Code's, or
 // plain values chosen by the luminance of what lies behind the view. It must not know what is drawn with them.
 
-import { type Hue, inkOn, luminance, PALETTES, parse, type Rgb, type Theme, themeOn } from "./palette";
+import { type Hue, inkOn, PALETTES, parse, type Rgb, type Theme, themeOn } from "./palette";
 
 /** Everything that drawing on a canvas needs resolved, because a canvas can't read CSS variables. */
 export interface Skin {
@@ -94,6 +94,3 @@ export function watchTheme(changed: () => void, signal: AbortSignal): void {
 }
 
 export const matches = (query: string): boolean => window.matchMedia?.(query).matches ?? false;
-
-/** True when `color` is closer to black than to white: for tests and for choosing shadows. */
-export const isDark = (color: Rgb): boolean => luminance(color) < 0.18;
