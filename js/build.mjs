@@ -1,6 +1,7 @@
 // Builds the two entries into the Python package: `timeline.js` is what anywidget loads, `saved.js` what a MIME renderer
-// loads. One style sheet serves both. Nothing is fetched at run time, so everything is bundled.
-import { mkdir, stat } from "node:fs/promises";
+// loads. One style sheet serves both. Nothing is fetched at run time, so everything is bundled. `labextension/` is the
+// MIME renderer as JupyterLab wants it installed.
+import { cp, mkdir, stat } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -23,6 +24,21 @@ await build({
   logLevel: "warning",
 });
 await build({ absWorkingDir: here, entryPoints: ["src/timeline.css"], outdir: out, minify: true, logLevel: "warning" });
+await build({
+  absWorkingDir: here,
+  entryPoints: { "labextension/static/remoteEntry": "src/lab.ts" },
+  outdir: out,
+  bundle: true,
+  minify: true,
+  format: "iife",
+  target: "es2022",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  loader: { ".css": "text" },
+  legalComments: "none",
+  logLevel: "warning",
+});
+await cp(`${here}/lab`, `${out}/labextension`, { recursive: true });
 
 for (const name of ["timeline.js", "saved.js", "timeline.css"]) {
   const { size } = await stat(out + name);

@@ -38,7 +38,7 @@ export class FakeModel {
     this.sent.push(content);
     if (!this.isLive && content.kind !== "hello") return;
     if (content.kind === "ping") setTimeout(() => this.post({ kind: "pong", nonce: content.nonce }), 20);
-    if (content.kind === "details") setTimeout(() => this.post(detailsOf(content.span_id)), 30);
+    if (content.kind === "details") setTimeout(() => this.post(detailsOf(content.span_id, this.at)), 30);
     if (content.kind === "stop") setTimeout(() => this.stop(), 700);
     if (content.kind === "hello" && this.at !== undefined) this.post(this.full(this.at));
   }

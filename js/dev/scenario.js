@@ -121,7 +121,7 @@ export function textAt(t) {
   return texts;
 }
 
-export function detailsOf(id) {
+export function detailsOf(id, t = END) {
   const row = spans.find((item) => item.span_id === id);
   if (row?.kind === "tool") {
     return {
@@ -140,9 +140,9 @@ export function detailsOf(id) {
       { role: "tool", name: "web_search", text: JSON.stringify([{ title: "Small models, big notebooks", score: 0.91 }]) },
     );
   }
-  if (row?.final !== "error") messages.push({ role: "assistant", text: STREAMED + "\n\n" + STREAMED });
+  if (row?.final !== "error" && row?.end <= t) messages.push({ role: "assistant", text: STREAMED + "\n\n" + STREAMED });
   return {
-    kind: "details", span_id: id, messages, input: null, output: row?.final === "error" ? null : STREAMED,
+    kind: "details", span_id: id, messages, input: null, output: row?.final === "error" || row?.end > t ? null : STREAMED,
     error: row?.final === "error" ? { type: row.error_type, message: row.error_message } : null,
   };
 }

@@ -51,7 +51,7 @@ def main(out: Path, wanted: list[str]) -> None:
              for width in (320, 480, 900, 1400) for theme in ("light", "dark")]
     for theme in ("light", "dark"):
         shots += [(f"drawer-{width}-{theme}", width, f"at=15000&theme={theme}", call_drawer) for width in (320, 480, 900, 1400)]
-        shots += [(f"tooltip-900-{theme}", 900, f"at=15000&theme={theme}", lambda page: page.mouse.move(480, 190)),
+        shots += [(f"tooltip-900-{theme}", 900, f"at=15000&theme={theme}", lambda page: page.mouse.move(400, 225)),
                   (f"live-900-{theme}", 900, f"from=7300&theme={theme}", call_drawer),
                   (f"silent-900-{theme}", 900, f"from=6500&silent&theme={theme}", lambda page: page.wait_for_timeout(1600)),
                   (f"interrupted-900-{theme}", 900, f"at=8000&status=interrupted&theme={theme}", None),

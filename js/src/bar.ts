@@ -27,7 +27,6 @@ export interface Box {
 
 const ROUND = 4;
 const GLYPH = 7;
-const EDGE = 8;
 const LONGEST_GHOST = 300;
 const widths = new Map<string, number>();
 
@@ -141,16 +140,21 @@ function drawBackoff(brush: Brush, mark: Mark, box: Box): void {
   ctx.textAlign = "left";
 }
 
+/** Where a ghost may stand: from `wanted` on if it fits, never past `limit`, never before `least`. */
+export interface Place {
+  readonly wanted: number;
+  readonly least: number;
+  readonly limit: number;
+}
+
 /** What has no time yet or never got one: a pill that says why, dotted while it may still come, dashed when it won't. */
-export function drawGhost(brush: Brush, mark: Mark, label: string, wanted: number, y: number, limit: number): void {
+export function drawGhost(brush: Brush, mark: Mark, label: string, y: number, { wanted, least, limit }: Place): void {
   const { ctx, skin } = brush;
   const isPending = mark.row.status === "pending";
   ctx.font = labelFont(skin);
-  // What is still to come stands after now, so its room ends at the edge; what never came has the whole row.
-  const room = isPending ? limit - wanted : limit - EDGE;
-  const text = shorten(ctx, label, Math.min(room - 18, LONGEST_GHOST));
+  const text = shorten(ctx, label, Math.min(limit - least - 18, LONGEST_GHOST));
   const w = text ? measure(ctx, text) + 18 : 24;
-  const x = Math.max(Math.min(wanted, limit - w), EDGE);
+  const x = Math.max(Math.min(wanted, limit - w), least);
   ctx.beginPath();
   ctx.roundRect(x + 0.5, y + 0.5, w - 1, mark.height - 1, (mark.height - 1) / 2);
   ctx.setLineDash(isPending ? [1.5, 3] : [5, 3]);

@@ -11,6 +11,7 @@ import type { Skin } from "./theme";
 
 export const AXIS_HEIGHT = 28;
 const TICK_APART = 84;
+const EDGE = 8;
 
 export interface Scene {
   readonly layout: Layout;
@@ -139,7 +140,9 @@ function place(scene: Scene, mark: Mark, top: number): Box | null {
 function drawGhostOf(brush: Brush, scene: Scene, mark: Mark, top: number): void {
   const anchor = Number.isNaN(mark.from) ? scene.now : mark.from;
   const wanted = toPixel(scene.window, scene.width, anchor) + 10;
-  drawGhost(brush, mark, ghostLabel(scene, mark.row), wanted, top + mark.top, scene.width - 8);
+  // What is still to come stands right of now; what never came has the whole row for its reason.
+  const least = scene.isRunning && mark.row.status === "pending" ? Math.min(Math.max(wanted, EDGE), scene.width - 32) : EDGE;
+  drawGhost(brush, mark, ghostLabel(scene, mark.row), top + mark.top, { wanted, least, limit: scene.width - EDGE });
 }
 
 /** Why a row has no bar. */
@@ -159,7 +162,9 @@ function drawAxis({ ctx, skin }: Brush, scene: Scene, labels: readonly { x: numb
   ctx.globalAlpha = 1;
   ctx.font = labelFont(skin);
   ctx.fillStyle = skin.muted;
-  for (const { x, label } of labels) ctx.fillText(label, x + 5, AXIS_HEIGHT / 2);
+  for (const { x, label } of labels) {
+    if (x + 5 + measure(ctx, label) < scene.width) ctx.fillText(label, x + 5, AXIS_HEIGHT / 2);
+  }
 }
 
 function drawNow({ ctx, skin }: Brush, scene: Scene): void {

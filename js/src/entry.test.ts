@@ -50,8 +50,10 @@ beforeEach(() => {
   ends = [];
 });
 
-afterEach(() => {
+afterEach(async () => {
   for (const end of ends) end();
+  // Effects that wait for a frame would hold up those of the next test.
+  await turn();
   place.remove();
   vi.useRealTimers();
   vi.unstubAllGlobals();
@@ -173,10 +175,11 @@ describe("views of one model", () => {
     expect(kernel.listeners).toBe(0);
   });
 
-  it("end by their signal too", () => {
+  it("end by their signal too", async () => {
     const end = new AbortController();
     entry.render({ model: kernel.proxy(), el: place, signal: end.signal });
     end.abort();
+    await turn();
     expect([place.childElementCount, kernel.listeners, frames.size]).toEqual([0, 0, 0]);
   });
 
@@ -206,7 +209,7 @@ describe("a saved view", () => {
     await turn();
     button("Tool I/O")?.click();
     await turn();
-    button("search")?.click();
+    place.querySelector<HTMLElement>(".et-span")?.click();
     await turn();
     expect(place.textContent).toContain("found");
   });
