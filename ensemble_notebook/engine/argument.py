@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ensemble_notebook.errors import nearest
+
+_NO_TEXT: Final = ("integer", "number", "boolean", "array", "object")
 
 
 def fit_arguments(arguments: Any, parameters: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
@@ -40,33 +42,37 @@ def _as_fields(arguments: Any, properties: Mapping[str, Any]) -> dict[str, Any] 
         return {}
     if isinstance(arguments, str):
         parsed = _parsed(arguments)
-        if isinstance(parsed, dict):
-            return _as_fields(parsed, properties)
-        return _to_only_field(arguments if parsed is None else parsed, properties)
+        return _as_fields(parsed, properties) if isinstance(parsed, dict) else _to_only_field(arguments, properties)
     if not isinstance(arguments, dict):
         return _to_only_field(arguments, properties)
     if len(arguments) == 1:
-        key, inner = next(iter(arguments.items()))
+        ((key, inner),) = arguments.items()
         if key not in properties:
-            inner = _parsed(inner) or inner if isinstance(inner, str) else inner
-            if isinstance(inner, dict) and inner and set(inner) <= set(properties):
-                return inner
-            if not isinstance(inner, dict) and key.startswith("__arg"):
+            nested = _parsed(inner) if isinstance(inner, str) else inner
+            if isinstance(nested, dict) and nested and set(nested) <= set(properties):
+                return nested
+            if str(key).startswith("__arg"):
                 return _to_only_field(inner, properties)
     return {str(key): value for key, value in arguments.items()}
 
 
 def _to_only_field(value: Any, properties: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A bare value belongs to the one field there is; a text is read as JSON only where that field can't be a text."""
     if value == "" and not properties:
         return {}
-    return {next(iter(properties)): value} if len(properties) == 1 else None
+    if len(properties) != 1:
+        return None
+    ((name, schema),) = properties.items()
+    is_json = isinstance(value, str) and isinstance(schema, Mapping) and schema.get("type") in _NO_TEXT
+    return {name: _parsed(value) if is_json else value}
 
 
 def _parsed(text: str) -> Any:
+    """The value of a JSON text, or the text itself where it is none."""
     try:
         return json.loads(text)
-    except ValueError:
-        return None
+    except (ValueError, RecursionError):
+        return text
 
 
 def _with_hint(name: str, properties: Mapping[str, Any]) -> str:

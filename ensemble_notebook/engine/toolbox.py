@@ -5,6 +5,8 @@ A spec for the model, and a call that always answers with a text.
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -42,10 +44,14 @@ class ToolAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool: how the model sees it, and the function that takes its arguments as a dict."""
+    """One tool: how the model sees it, and the function that takes its arguments as a dict.
+
+    `schema` is the pydantic model that checks the arguments, where there is one.
+    """
 
     spec: ToolSpec
     function: Callable[[dict[str, Any]], Any]
+    schema: type | None = None
 
 
 class Toolbox:
@@ -68,7 +74,7 @@ class Toolbox:
         try:
             return _answer(await caller.call(f"tool {call.name}", tool.function, arguments))
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model (E13)
-            if faults := _schema_faults(error):
+            if faults := _schema_faults(error, tool.schema):
                 text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
                 return ToolAnswer(text, ToolOutcome.FAILURE, error)
             return ToolAnswer(f"Tool error: {message_of(error)}", ToolOutcome.FAILURE, error)
@@ -105,20 +111,21 @@ def _answer(result: Any) -> ToolAnswer:
 
 
 def result_text(result: Any) -> str:
-    """The text of what a tool or handler gave back; containers as JSON, None as empty."""
+    """The text of what a tool or handler gave back; containers as JSON where they can be, None as empty."""
     if isinstance(result, ToolResult):
-        return result.output
+        return result_text(result.output)
     if result is None:
         return ""
     if isinstance(result, dict | list | tuple):
-        return json.dumps(result, ensure_ascii=False, default=str)
+        with contextlib.suppress(TypeError, ValueError):  # keys of other types, rings
+            return json.dumps(result, ensure_ascii=False, default=str)
     return str(result)
 
 
-def _schema_faults(error: Exception) -> str:
-    """The fields named by a pydantic error about the tool's own arguments, else nothing."""
+def _schema_faults(error: Exception, schema: type | None) -> str:
+    """The fields that a pydantic error about the arguments names; nothing for other errors, the tool's own included."""
     errors = getattr(error, "errors", None)
-    if type(error).__name__ != "ValidationError" or not callable(errors):
+    if schema is None or getattr(error, "title", None) != schema.__name__ or not callable(errors):
         return ""
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors())
 
@@ -129,7 +136,7 @@ def _tools_of(entry: Any) -> Iterable[Tool]:
     if is_agent_tool(entry):
         return [_agent_tool(entry)]
     if methods := list(tool_methods(entry)):
-        return [_langchain(method, owner=entry) for method in methods]
+        return [_langchain(_bound(method, entry)) for method in methods]
     return [_langchain(_structured(entry))]
 
 
@@ -145,30 +152,34 @@ def _structured(function: Callable[..., Any]) -> Any:
     )
 
 
-def _langchain(tool: Any, owner: Any = None) -> Tool:
+def _bound(tool: Any, owner: Any) -> Any:
+    """The tool of one object, from ``@tool`` on a method, whose ``self`` LangChain takes for one more argument."""
+    bodies = [(kind, getattr(tool, kind, None)) for kind in ("func", "coroutine")]
+    own: dict[str, Any] = {
+        kind: body.__get__(owner)
+        for kind, body in bodies
+        if body is not None and "self" in inspect.signature(body).parameters
+    }
+    if "self" in tool.args:
+        own["args_schema"] = _structured(next(iter(own.values()))).args_schema
+    return tool.model_copy(update=own)
+
+
+def _langchain(tool: Any) -> Tool:
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
     function = convert_to_openai_tool(tool)["function"]
     parameters = function.get("parameters") or {"type": "object", "properties": {}}
-    bound = {} if owner is None else {"self": owner}
-    if bound:
-        parameters = _without(parameters, "self")
     spec = ToolSpec(name=function["name"], description=function.get("description", ""), parameters=parameters)
+    schema = tool.args_schema if isinstance(tool.args_schema, type) else None
 
     async def call_async(arguments: dict[str, Any]) -> Any:
-        return await tool.ainvoke({**bound, **arguments})
+        return await tool.ainvoke(arguments)
 
     def call_sync(arguments: dict[str, Any]) -> Any:
-        return tool.invoke({**bound, **arguments})
+        return tool.invoke(arguments)
 
-    return Tool(spec, call_async if _runs_on_loop(tool) else call_sync)
-
-
-def _without(parameters: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A JSON schema without one of its properties."""
-    properties = {key: value for key, value in parameters.get("properties", {}).items() if key != name}
-    required = [key for key in parameters.get("required", ()) if key != name]
-    return {**parameters, "properties": properties, "required": required}
+    return Tool(spec, call_async if _runs_on_loop(tool) else call_sync, schema)
 
 
 def _runs_on_loop(tool: Any) -> bool:
@@ -184,10 +195,10 @@ def _agent_tool(tool: AgentTool) -> Tool:
     spec = ToolSpec(name=tool.name, description=tool.description, parameters=_TEXT_INPUT)
 
     async def call_async(arguments: dict[str, Any]) -> Any:
-        result: Any = tool.execute(arguments["input"])
+        result: Any = tool.execute(result_text(arguments["input"]))
         return await result
 
     def call_sync(arguments: dict[str, Any]) -> Any:
-        return tool.execute(arguments["input"])
+        return tool.execute(result_text(arguments["input"]))
 
     return Tool(spec, call_async if is_async(tool.execute) else call_sync)

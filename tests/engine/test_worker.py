@@ -104,23 +104,26 @@ def test_many_quick_calls_need_few_threads() -> None:
 
 def test_a_cancelled_call_is_named_while_it_runs_and_forgotten_after_e35() -> None:
     started, release = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
 
     def hang() -> None:
+        threads.append(threading.current_thread())
         started.set()
         release.wait()
 
-    async def main(pool: WorkerPool) -> None:
+    async def main(pool: WorkerPool) -> WorkerPool:
         call = asyncio.ensure_future(pool.call("tool sleepy", hang))
         await pool.call("watch", started.wait)
         assert pool.abandoned() == []
         call.cancel()
         await asyncio.wait([call])
         assert pool.abandoned() == ["tool sleepy"]
-        release.set()
-        while pool.abandoned():
-            await asyncio.sleep(0)
+        return pool
 
-    with_pool(main)
+    pool = with_pool(main)
+    release.set()
+    threads[0].join(PATIENCE_S)
+    assert pool.abandoned() == []
 
 
 def test_a_call_cancelled_before_its_turn_never_runs() -> None:
