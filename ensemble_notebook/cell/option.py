@@ -72,8 +72,8 @@ class Options:
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """The fields of the ensemble that stand in place of the cell's."""
-        given = {"llm": self.llm, "workflow": self.workflow, "name": self.name}
+        """What stands in place of the cell's own, by the ensemble's field; ``inputs`` come before the cell's (C7)."""
+        given = {"llm": self.llm, "workflow": self.workflow, "name": self.name, "inputs": self.inputs or None}
         return {name: value for name, value in given.items() if value is not None}
 
 

@@ -43,7 +43,7 @@ class Line:
 
     Attributes:
         span_id: of the task or phase; empty in a plan.
-        is_phase: True for a heading.
+        is_phase: True for a heading; `is_indented` for a task below one.
         status: as in the rows.
         bar: pieces from the left; together at most as many characters as a bar is wide, and a mark.
         cells: texts, one for each of the chart's `heads`.
@@ -52,6 +52,7 @@ class Line:
 
     span_id: str = ""
     is_phase: bool = False
+    is_indented: bool = False
     name: str
     agent: str = ""
     status: str
@@ -93,10 +94,10 @@ def chart_of(snapshot: Mapping[str, Any]) -> Chart:
         if row["kind"] in ("llm", "tool", "attempt"):
             parts.setdefault(row["task"], []).append(row)
     lines = []
-    for row in rows:
+    for row in _in_phases(rows):
         if row["kind"] == "phase":
             lines.append(_phase_line(row, end))
-        elif row["kind"] == "task":
+        else:
             lines.append(_task_line(row, parts.get(row["name"], ()), end, run["currency"]))
     return _chart(
         status=run["status"],
@@ -136,6 +137,19 @@ def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
         lines=lines,
         notes=(),
     )
+
+
+def _in_phases(rows: Sequence[Row]) -> Iterable[Row]:
+    """Tasks in order of declaration, those of a phase below it."""
+    tasks: dict[str | None, list[Row]] = {}
+    for row in rows:
+        if row["kind"] == "task":
+            tasks.setdefault(row.get("phase"), []).append(row)
+    yield from tasks.get(None, ())
+    for row in rows:
+        if row["kind"] == "phase":
+            yield row
+            yield from tasks.get(row["name"], ())
 
 
 def _chart(
@@ -206,6 +220,7 @@ def _phase_line(row: Row, end: float) -> Line:
 def _task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> Line:
     return Line(
         span_id=row["span_id"],
+        is_indented=bool(row.get("phase")),
         name=row["name"],
         agent=row.get("agent") or "",
         status=row["status"],
@@ -217,7 +232,8 @@ def _task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> Lin
 
 def _planned_line(task: PlannedTask, bar: tuple[Piece, ...]) -> Line:
     cells = (", ".join(task.context), task.llm or "")
-    return Line(name=task.name, agent=task.agent, status="pending", bar=bar, cells=cells)
+    is_indented = task.phase is not None
+    return Line(name=task.name, is_indented=is_indented, agent=task.agent, status="pending", bar=bar, cells=cells)
 
 
 def _time(row: Row, end: float) -> str:

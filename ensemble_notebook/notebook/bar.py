@@ -1,0 +1,88 @@
+"""The bar of one task: its share of the time axis in block characters.
+
+Characters, because they are what survives everywhere: a sanitiser, a page without styles, a terminal, a mail. Each
+kind has a glyph of its own, so that a bar can be read without colour. Pure; knows neither lines nor what draws them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+WIDTH: Final = 40
+"""Columns of a bar."""
+
+GAP: Final = "gap"
+GLYPHS: Final = {
+    GAP: " ",
+    "task": "─",
+    "llm": "█",
+    "tool": "▄",
+    "handler": "▆",
+    "backoff": "┄",
+    "running": "▸",
+    "error": "✕",
+    "cancelled": "⊘",
+    "pending": "░",
+    "critical": "▒",
+}
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of one bar: its characters, and the key of `GLYPHS` that they stand for."""
+
+    text: str
+    kind: str
+
+
+def stop_of(row: Row, end: float) -> float:
+    """When a span ended, or now, where it has not."""
+    value = row.get("end_ms")
+    return end if value is None else float(value)
+
+
+def task_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[Piece, ...]:
+    """A task's extent, on it its calls and back-offs, behind it a mark where it did not end well or is going on."""
+    if row.get("start_ms") is None:
+        return ()
+    first, last = _columns(row["start_ms"], stop_of(row, end), end)
+    cells = [GAP] * first + ["task" if parts else "handler"] * (last - first)
+    for kind in ("llm", "tool", "backoff"):
+        for part in parts:
+            if (stretch := _stretch(part, kind, end)) is not None:
+                left, right = stretch[0], min(stretch[1], last)
+                cells[left:right] = [kind] * (right - left)
+    if row["status"] in ("running", "error", "cancelled"):
+        cells.append(row["status"])
+    return tuple(_pieces(cells))
+
+
+def _stretch(part: Row, kind: str, end: float) -> tuple[int, int] | None:
+    """Where a part of a task lies, if it is of this kind; a failed attempt's back-off lies behind it."""
+    start, stop = part.get("start_ms"), stop_of(part, end)
+    if kind == "backoff" and part["kind"] == "attempt" and part.get("backoff_ms"):
+        return _columns(stop, stop + part["backoff_ms"], end)
+    return _columns(start, stop, end) if kind == part["kind"] and start is not None else None
+
+
+def _columns(start: float, stop: float, end: float) -> tuple[int, int]:
+    """First column and the one past the last, at least one wide and inside the bar."""
+    first = min(int(start / end * WIDTH), WIDTH - 1)
+    return first, max(min(round(stop / end * WIDTH), WIDTH), first + 1)
+
+
+def _pieces(cells: Sequence[str]) -> Iterable[Piece]:
+    for kind, run in groupby(cells):
+        yield Piece(GLYPHS[kind] * len(list(run)), kind)
+
+
+def level_bar(level: int, levels: int, *, is_critical: bool) -> tuple[Piece, ...]:
+    """The bar of a planned task: its level, counted from 0, each of `levels` as wide as the others."""
+    first = level * WIDTH // levels
+    last = max((level + 1) * WIDTH // levels, first + 1)
+    return tuple(_pieces([GAP] * first + ["critical" if is_critical else "pending"] * (last - first)))

@@ -1,0 +1,120 @@
+"""The timeline widget (TIMELINE): carries a run's wire to the browser, and a few commands back.
+
+Only imported when a widget is needed, because anywidget takes a while. The widget renders nothing and knows nothing of
+spans; the bundle of ``js/`` does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import anywidget
+import traitlets
+
+from ensemble_notebook.trace.fold import TraceFold
+from ensemble_notebook.trace.wire import Wire
+
+if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.output import EnsembleOutput
+
+_STATIC: Final = Path(__file__).parent.parent / "static"
+_SNAPSHOT_INTERVAL_S: Final = 1.0
+# A snapshot of a large run costs time; it may take a twentieth of it at most.
+_SNAPSHOT_SHARE: Final = 20
+
+_widgets: weakref.WeakKeyDictionary[EnsembleOutput, TimelineWidget] = weakref.WeakKeyDictionary()
+
+
+class TimelineWidget(anywidget.AnyWidget):
+    """One run, live or finished.
+
+    Any thread may paint, and any may bring messages (W13: while a cell is busy, they come on another one).
+
+    Attributes:
+        snapshot: the run as of at most a second ago, for views that come late or come back; the only synced trait.
+            All else goes by messages, so nothing is ever resent.
+    """
+
+    _esm = (_STATIC / "timeline.js").read_text(encoding="utf-8")
+    _css = (_STATIC / "timeline.css").read_text(encoding="utf-8")
+
+    snapshot = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, wire: Wire, stop: Callable[[], None] | None = None) -> None:
+        self._wire = wire
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._next_snapshot = 0.0
+        super().__init__(snapshot=wire.snapshot())
+        self._sent: int = self.snapshot["n"]
+        self.on_msg(self._receive)
+        _answer_at_once(self.comm)
+
+    def paint(self, is_last: bool, /) -> None:
+        """Send what has changed since the last time."""
+        with self._lock:
+            delta = self._wire.delta(self._sent)
+            if delta is not None:
+                self._sent = delta["n"]
+                self.send(delta)
+            now = time.monotonic()
+            if is_last or now >= self._next_snapshot:
+                self.snapshot = self._wire.snapshot()
+                spent = time.monotonic() - now
+                self._next_snapshot = now + max(_SNAPSHOT_INTERVAL_S, _SNAPSHOT_SHARE * spent)
+
+    def close(self) -> None:
+        """Take it out of the kernel and of all pages."""
+        layout = self.layout
+        super().close()
+        if layout is not None:
+            layout.close()
+
+    def _receive(self, _widget: object, content: Any, _buffers: object) -> None:
+        """Answer a view. Called on any thread; quick, and touches nothing but the wire and the run's handle."""
+        kind = content.get("kind") if isinstance(content, dict) else None
+        with self._lock:
+            if kind == "hello":
+                self._greet(content.get("have"))
+            elif kind == "ping":
+                self.send({"kind": "pong", "nonce": content.get("nonce")})
+            elif kind == "details":
+                self.send(self._wire.details(str(content.get("span_id"))))
+            elif kind == "stop" and self._stop is not None:
+                self._stop()
+
+    def _greet(self, have: Any) -> None:
+        """Send what a view lacks; one that knows nothing, or something else, gets a snapshot."""
+        message = self._wire.delta(have if isinstance(have, int) else -1)
+        if message is not None:
+            self.send(message)
+
+
+def timeline_of(output: EnsembleOutput) -> TimelineWidget:
+    """The explorable timeline of a finished run; the same output has the same widget (W16)."""
+    widget = _widgets.get(output)
+    if widget is None or widget.comm is None:
+        widget = TimelineWidget(Wire(TraceFold.of(output.events, output.ensemble.cost)))
+        keep(output, widget)
+    return widget
+
+
+def keep(output: EnsembleOutput, widget: TimelineWidget) -> None:
+    """Let a widget live as long as the output of its run: a page that was reloaded may still ask for it."""
+    _widgets[output] = widget
+    weakref.finalize(output, widget.close).atexit = False
+
+
+def _answer_at_once(comm: Any) -> None:
+    """Have messages of this widget delivered where the frontend wants them, which is beside a busy cell.
+
+    ipykernel 7.4 sends them to the shell that last used the comm, which is the busy one. Where there is no such
+    routing, nothing changes; the view finds out by a ping whether its buttons work.
+    """
+    if hasattr(comm, "_reply_subshell_for"):
+        comm._reply_subshell_for = lambda _data, default: default

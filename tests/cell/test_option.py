@@ -1,0 +1,89 @@
+"""The options on the first line of a cell."""
+
+import pytest
+
+from ensemble_notebook.cell.option import Options, option_help, parse_options
+from ensemble_notebook.domain.choice import Workflow
+from ensemble_notebook.errors import ValidationError
+
+
+def refusal(line: str) -> str:
+    with pytest.raises(ValidationError) as caught:
+        parse_options(line)
+    return str(caught.value)
+
+
+def test_no_options_bind_the_output_to_the_fixed_name():
+    assert parse_options("") == Options(out="_ensemble")
+
+
+def test_every_option_has_its_place():
+    line = "-o report -i a=1 --llm local --workflow PARALLEL --name team --timeout 2.5 -b --no-timeline"
+    assert parse_options(line) == Options(
+        out="report",
+        inputs={"a": "1"},
+        llm="local",
+        workflow=Workflow.PARALLEL,
+        name="team",
+        timeout=2.5,
+        is_background=True,
+        has_timeline=False,
+    )
+
+
+@pytest.mark.parametrize("spelling", ["-b", "--bg", "--background"])
+def test_background_has_three_spellings(spelling):
+    assert parse_options(spelling).is_background
+
+
+@pytest.mark.parametrize(
+    "line, value",
+    [
+        ('-i topic="tidal energy"', "tidal energy"),
+        ("-i 'topic=tidal energy'", "tidal energy"),
+        ("--input=topic=a=b", "a=b"),
+        (r"-i topic=C:\new", r"C:\new"),
+        ("-i topic={other}", "{other}"),
+        ("-i topic=", ""),
+    ],
+)
+def test_input_keeps_its_value_as_typed(line, value):
+    assert parse_options(line).inputs == {"topic": value}
+
+
+def test_only_what_is_given_overrides_the_cell():
+    assert parse_options("--llm local").overrides == {"llm": "local"}
+
+
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("--otu report", "unknown option '--otu'. Did you mean '--out'?"),
+        ("--timelin", "Did you mean '--no-timeline'?"),
+        ("-x", "unknown option '-x'."),
+        ("report", "'report' belongs to no option"),
+        ("-o", "expected one argument"),
+        ("-o 1st", "'1st' is no name for a variable"),
+        ("-o class", "'class' is no name for a variable"),
+        ("-o a -o b", "-o is given twice"),
+        ("-i topic", "-i wants NAME=VALUE, got 'topic'"),
+        ("-i a-b=1", "'a-b' can't be a template variable"),
+        ("-i a=1 -i a=2", "the input 'a' is given twice"),
+        ('-i a="1', "a quote is opened and not closed"),
+        ("--timeout soon", "must be seconds > 0, got 'soon'"),
+        ("--timeout nan", "must be seconds > 0, got 'nan'"),
+        ("--workflow paralel", "can't be 'paralel'. Did you mean 'parallel'?"),
+        ("--workflow hierarchical", "is not available in this version"),
+        ("--budget 3", "option '--budget' (budgets) is not available in this version"),
+        ("--dry-run -b", "not allowed with argument"),
+        ("--name ' '", "must not be blank"),
+    ],
+)
+def test_mistake_says_what_is_wrong_and_names_the_nearest(line, told):
+    assert told in refusal(line)
+
+
+def test_help_has_every_option_and_examples():
+    told = option_help()
+    for word in ("--out", "--input", "--llm", "--workflow", "--dry-run", "--define", "--timeout", "%%ensemble -b"):
+        assert word in told

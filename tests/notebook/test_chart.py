@@ -1,0 +1,178 @@
+"""The layout behind all static pictures."""
+
+import pytest
+
+from ensemble_notebook.notebook.bar import WIDTH
+from ensemble_notebook.notebook.chart import MOST_LINES, Chart, chart_of, chart_of_plan
+from ensemble_notebook.notebook.wording import count, duration, money, plural
+from ensemble_notebook.testing.event import EventBuilder
+from ensemble_notebook.trace.fold import TraceFold
+from ensemble_notebook.trace.wire import Wire
+
+
+def charted(events) -> Chart:
+    return chart_of(Wire(TraceFold.of(events)).snapshot())
+
+
+def bars(chart: Chart) -> dict[str, str]:
+    return {line.name: "".join(piece.text for piece in line.bar) for line in chart.lines}
+
+
+def notes(chart: Chart) -> dict[str, tuple[str, ...]]:
+    return {line.name: line.notes for line in chart.lines if line.notes}
+
+
+def test_bars_share_one_scale():
+    build = EventBuilder({"first": (), "second": ["first"]})
+    with build.task("first"), build.turn():
+        build.llm(seconds=1)
+    with build.task("second"), build.turn():
+        build.llm(seconds=3)
+    chart = charted(build.finish())
+    assert bars(chart) == {"first": "█" * 10, "second": " " * 10 + "█" * 30}
+    assert chart.axis == ("0 s", "4.0 s")
+
+
+def test_tool_calls_and_back_off_have_marks_of_their_own():
+    build = EventBuilder({"a": ()})
+    with build.task("a"):
+        with build.turn():
+            build.llm(seconds=1, asks=["search"])
+            build.tool("search", seconds=1)
+        with build.turn():
+            build.llm(seconds=1, retries=[("429", 1.0)])
+    chart = charted(build.finish())
+    bar = bars(chart)["a"]
+    assert set(bar) == {"█", "▄", "┄"}
+    assert notes(chart)["a"] == ("1 retry: 429",)
+    assert "1 retry" in chart.facts
+
+
+def test_task_without_calls_is_a_handler():
+    build = EventBuilder({"a": ()}, agents={"a": "Handler"})
+    with build.task("a", output="done"):
+        build.wait(1)
+    chart = charted(build.finish())
+    assert bars(chart) == {"a": "▆" * WIDTH}
+    assert [word for _, word in chart.legend] == ["handler"]
+    assert chart.heads == ("time",)
+
+
+def test_failure_skip_and_cascade_are_told_where_they_happened():
+    build = EventBuilder({"a": (), "b": ["a"]})
+    with build.task("a"):
+        build.fail(ValueError("no salt"))
+    build.skip("b", "'a' failed")
+    chart = charted(build.finish())
+    assert (chart.status, chart.title) == ("failed", "failed")
+    assert bars(chart)["a"].endswith("✕")
+    assert notes(chart) == {"a": ("ValueError: no salt",), "b": ("skipped: 'a' failed",)}
+
+
+def test_interrupted_run_shows_what_was_cancelled():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(hangs=True)
+    build.wait(2)
+    chart = charted(build.interrupt())
+    assert chart.title == "interrupted"
+    assert bars(chart)["a"] == "█" * WIDTH + "⊘"
+
+
+def test_running_task_reaches_to_now():
+    build = EventBuilder({"a": (), "b": ["a"]})
+    with build.task("a"), build.turn():
+        build.llm(seconds=2)
+        chart = charted(build.events)
+        assert bars(chart)["a"].endswith("▸")
+    assert bars(chart)["b"] == ""
+
+
+def test_tasks_stand_below_their_phase():
+    build = EventBuilder(
+        {"cut": (), "cook": (), "serve": ()},
+        phases={"prepare": ["cut", "cook"], "end": ["serve"]},
+        after={"end": ["prepare"]},
+    )
+    chart = charted(build.events)
+    assert [(line.name, line.is_phase) for line in chart.lines] == [
+        ("prepare", True),
+        ("cut", False),
+        ("cook", False),
+        ("end", True),
+        ("serve", False),
+    ]
+
+
+def test_unknown_tokens_are_not_zero():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(input_tokens=None, output_tokens=None)
+    chart = charted(build.finish())
+    assert chart.lines[0].cells[chart.heads.index("tokens")] == "? → ?"
+    assert any("at least" in fact for fact in chart.facts)
+
+
+def test_scripted_run_says_so():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm()
+    assert "scripted replies, no model" in charted(build.finish()).facts
+
+
+def test_huge_run_shows_what_went_wrong_first():
+    names = [f"t{number}" for number in range(MOST_LINES + 50)]
+    build = EventBuilder(dict.fromkeys(names, ()))
+    for name in names[:-1]:
+        with build.task(name):
+            build.wait(0.01)
+    with build.task(names[-1]):
+        build.fail(ValueError("no"))
+    chart = charted(build.finish())
+    assert len(chart.lines) == MOST_LINES
+    assert chart.lines[-1].name == names[-1]
+    assert "50 more lines are not shown here" in chart.notes
+
+
+def test_plan_shows_levels_and_the_longest_chain():
+    build = EventBuilder({"a": (), "b": ["a"], "c": ["a"], "d": ["b"]})
+    chart = chart_of_plan(build.events[1].plan)
+    kinds = {line.name: line.bar[-1].kind for line in chart.lines}
+    assert kinds == {"a": "critical", "b": "critical", "c": "pending", "d": "critical"}
+    assert [len(line.bar[0].text) if len(line.bar) > 1 else 0 for line in chart.lines] == [0, 13, 13, 26]
+    assert chart.lines[1].cells[chart.heads.index("reads")] == "a"
+    assert chart.facts == ("4 tasks", "up to 2 at once", "longest chain 3 tasks")
+
+
+@pytest.mark.parametrize(
+    "milliseconds, told",
+    [
+        (0, "0 ms"),
+        (0.4, "<1 ms"),
+        (340, "340 ms"),
+        (7_940, "7.9 s"),
+        (42_000, "42 s"),
+        (102_000, "1:42"),
+        (3_723_000, "1:02:03"),
+    ],
+)
+def test_durations_are_worded_for_people(milliseconds, told):
+    assert duration(milliseconds) == told
+
+
+@pytest.mark.parametrize(
+    "number, told", [(812, "812"), (4_100, "4.1k"), (84_149, "84.1k"), (999_960, "1M"), (2_340_000, "2.3M")]
+)
+def test_counts_are_worded_for_people(number, told):
+    assert count(number) == told
+
+
+@pytest.mark.parametrize(
+    "cost, told", [(0, "$0"), (0.000001, "<$0.00001"), (0.0042, "$0.0042"), (0.218, "$0.218"), (12.4, "$12.40")]
+)
+def test_prices_are_worded_for_people(cost, told):
+    assert money(cost) == told
+
+
+def test_nouns_follow_their_number():
+    assert (plural(1, "retry"), plural(2, "retry"), plural(3, "task")) == ("1 retry", "2 retries", "3 tasks")

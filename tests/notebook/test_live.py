@@ -1,0 +1,193 @@
+"""The listener behind live views, and the widget as one of them."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from ensemble_notebook.notebook.live import Live
+from ensemble_notebook.notebook.timeline import TimelineWidget, timeline_of
+from ensemble_notebook.testing.event import EventBuilder
+from ensemble_notebook.trace.fold import TraceFold
+from ensemble_notebook.trace.wire import Wire
+
+LIMIT_S = 10
+
+
+class Recorder:
+    """A view that counts what it is asked to show."""
+
+    def __init__(self, live: Live) -> None:
+        self.paints: list[tuple[int, bool]] = []
+        self.threads: set[threading.Thread] = set()
+        self.painted = threading.Semaphore(0)
+        self._live = live
+
+    def paint(self, is_last: bool, /) -> None:
+        self.paints.append((self._live.wire.snapshot()["n"], is_last))
+        self.threads.add(threading.current_thread())
+        self.painted.release()
+
+
+class Output:
+    """As much of an output as a timeline needs."""
+
+    def __init__(self, events) -> None:
+        self.events = events
+        self.ensemble = SimpleNamespace(cost=None)
+
+
+@pytest.fixture
+def events():
+    build = EventBuilder({"a": (), "b": ["a"]})
+    for name in ("a", "b"):
+        with build.task(name), build.turn():
+            build.llm("Hello", stream=["Hel", "lo"])
+    return build.finish()
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """What widgets send, in order."""
+    messages = []
+    monkeypatch.setattr(TimelineWidget, "send", lambda _, content: messages.append(content))
+    return messages
+
+
+@pytest.fixture
+def widget(events):
+    return TimelineWidget(Wire(TraceFold.of(events)))
+
+
+def receive(widget, content):
+    widget._handle_custom_msg(content, [])
+
+
+def test_view_is_painted_at_once_and_for_the_last_time_when_the_run_ends(events):
+    live = Live()
+    view = Recorder(live)
+    live.show(view)
+    assert view.painted.acquire(timeout=LIMIT_S)
+    assert view.paints == [(0, False)]
+    for event in events:
+        live.on_event(event)
+    live.close()
+    assert view.paints[-1] == (len(events), True)
+    assert [is_last for _, is_last in view.paints].count(True) == 1
+
+
+def test_burst_of_events_is_one_paint(events):
+    live = Live()
+    view = Recorder(live)
+    for event in events[:-1]:
+        live.on_event(event)
+    live.show(view)
+    assert view.painted.acquire(timeout=LIMIT_S)
+    live.on_event(events[-1])
+    live.close()
+    assert view.paints == [(len(events) - 1, False), (len(events), True)]
+
+
+def test_painting_has_one_thread_of_its_own(events):
+    live = Live()
+    view = Recorder(live)
+    live.show(view)
+    for event in events:
+        live.on_event(event)
+    live.close()
+    assert len(view.threads) == 1
+    assert threading.current_thread() not in view.threads
+
+
+def test_events_of_another_run_are_none_of_its_business(events):
+    live = Live()
+    for event in (*events, *events):
+        live.on_event(event)
+    live.close()
+    assert live.wire.snapshot()["n"] == len(events)
+
+
+def test_broken_view_does_no_harm(events, caplog):
+    live = Live()
+    live.show(SimpleNamespace(paint=None))
+    for event in events:
+        live.on_event(event)
+    live.close()
+    assert "The live view SimpleNamespace failed" in caplog.text
+    assert live.wire.snapshot()["run"]["status"] == "completed"
+
+
+def test_widget_sends_each_change_once(events, sent):
+    fold = TraceFold()
+    widget = TimelineWidget(Wire(fold))
+    for event in events[:5]:
+        fold.add(event)
+    widget.paint(False)
+    widget.paint(False)
+    for event in events[5:]:
+        fold.add(event)
+    widget.paint(True)
+    assert [(message["kind"], message["from"], message["n"]) for message in sent] == [
+        ("delta", 0, 5),
+        ("delta", 5, len(events)),
+    ]
+    assert widget.snapshot["run"]["status"] == "completed"
+
+
+def test_widget_brings_a_late_view_up_to_date(widget, events, sent):
+    receive(widget, {"kind": "hello", "have": -1})
+    receive(widget, {"kind": "hello", "have": 3})
+    receive(widget, {"kind": "hello", "have": len(events) + 5})
+    receive(widget, {"kind": "hello", "have": "many"})
+    assert [message["kind"] for message in sent] == ["snapshot", "delta", "snapshot", "snapshot"]
+    assert (sent[1]["from"], sent[1]["n"]) == (3, len(events))
+
+
+def test_widget_answers_a_ping_with_its_number(widget, sent):
+    receive(widget, {"kind": "ping", "nonce": 7})
+    assert sent == [{"kind": "pong", "nonce": 7}]
+
+
+def test_widget_gives_details_of_a_span(widget, sent):
+    span = next(row["span_id"] for row in widget.snapshot["rows"] if row["kind"] == "llm")
+    receive(widget, {"kind": "details", "span_id": span})
+    assert (sent[0]["kind"], sent[0]["span_id"], sent[0]["output"]) == ("details", span, "Hello")
+
+
+def test_stop_button_stops_the_run(events, sent):
+    stopped = []
+    widget = TimelineWidget(Wire(TraceFold.of(events[:3])), lambda: stopped.append(True))
+    receive(widget, {"kind": "stop"})
+    assert stopped == [True]
+
+
+@pytest.mark.parametrize("nonsense", [None, "stop", 3, [], {}, {"kind": "eval"}, {"kind": ["stop"]}, {"kind": "stop"}])
+def test_nonsense_from_a_page_changes_nothing(widget, sent, nonsense):
+    receive(widget, nonsense)
+    assert sent == []
+
+
+def test_same_output_has_the_same_widget(events):
+    output = Output(events)
+    assert timeline_of(output) is timeline_of(output)
+    assert timeline_of(Output(events)) is not timeline_of(output)
+
+
+def test_widget_goes_with_its_output(events):
+    output = Output(events)
+    widget = timeline_of(output)
+    assert widget.comm is not None
+    del output
+    assert widget.comm is None
+
+
+def test_only_the_snapshot_is_synced_with_the_page(widget):
+    ours = {name for name in widget.keys if not name.startswith("_")}
+    assert ours - {"layout", "tabbable", "tooltip"} == {"snapshot"}
+
+
+def test_messages_are_delivered_beside_a_busy_cell(events, monkeypatch):
+    """ipykernel 7.4 asks the comm where to deliver; the answer is where the page wants it."""
+    widget = TimelineWidget(Wire(TraceFold.of(events)))
+    route = getattr(widget.comm, "_reply_subshell_for", lambda data, default: default)
+    assert route({"method": "custom", "content": {}}, "the page's") == "the page's"
