@@ -6,11 +6,13 @@ Knows nothing of the package: it serves the repository on loopback and opens the
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -25,8 +27,15 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def select(span: str) -> str:
-    return f"() => document.querySelector('[id$=\"-{span}\"]').click()"
+@contextlib.contextmanager
+def serve() -> Iterator[str]:
+    """Serves the repository on loopback; gives the address of the dev page."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(ROOT)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/js/dev/index.html"
+    finally:
+        server.shutdown()
 
 
 def call_drawer(page: Page) -> None:
@@ -43,9 +52,6 @@ def call_drawer(page: Page) -> None:
 
 def main(out: Path, wanted: list[str]) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(ROOT)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    base = f"http://127.0.0.1:{server.server_port}/js/dev/index.html"
     shots = [(f"{moment}-{width}-{theme}", width, f"{query}&theme={theme}", None)
              for moment, query in (("running", "from=6900"), ("over", "at=15000"), ("start", "at=10"))
              for width in (320, 480, 900, 1400) for theme in ("light", "dark")]
@@ -58,7 +64,7 @@ def main(out: Path, wanted: list[str]) -> None:
                   (f"saved-900-{theme}", 900, f"saved&theme={theme}", None),
                   (f"empty-480-{theme}", 480, f"empty&theme={theme}", None),
                   (f"crowd-900-{theme}", 900, f"crowd=100x100&theme={theme}", None)]
-    with sync_playwright() as play:
+    with serve() as base, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS)
         for name, width, query, act in shots:
             if wanted and not any(part in name for part in wanted):
@@ -75,7 +81,6 @@ def main(out: Path, wanted: list[str]) -> None:
             page.screenshot(path=out / f"{name}.png", full_page=True)
             page.close()
         browser.close()
-    server.shutdown()
 
 
 if __name__ == "__main__":

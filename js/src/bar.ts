@@ -48,7 +48,8 @@ export function drawMark(brush: Brush, mark: Mark, box: Box): void {
   }
 }
 
-const hueOf = (mark: Mark): Hue => (mark.shape === "llm" || mark.shape === "attempt" ? "llm" : "tool");
+/** The hue of what a mark does, before its status has a say. */
+export const hueOf = (mark: Mark): "llm" | "tool" => (mark.shape === "llm" || mark.shape === "attempt" ? "llm" : "tool");
 
 function drawBar(brush: Brush, mark: Mark, box: Box): void {
   const { ctx, skin } = brush;
@@ -82,7 +83,7 @@ function drawTask(brush: Brush, mark: Mark, box: Box): void {
   outline(ctx, box, mark.to === null ? "open" : isCut ? "torn" : "closed", ROUND + 2);
   fill(ctx, isError ? skin.hues.error : skin.text, isError ? 0.1 : 0.055);
   if (isError) overlay(brush, "hatch", skin.hues.error, 0.16);
-  if (isCut) overlay(brush, "back-hatch", skin.hues.idle, 0.35);
+  if (isCut) overlay(brush, "back-hatch", skin.hues.idle, 0.24);
   ctx.lineWidth = isError ? 1.5 : 1;
   stroke(ctx, isError ? skin.hues.error : skin.text, isError ? 0.9 : 0.16);
   if (mark.row.critical) {

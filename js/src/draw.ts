@@ -1,7 +1,7 @@
 // The whole picture: grid, rows, marks, the line of now and the axis, for one moment. It reads a scene and paints it; it
 // keeps nothing but its patterns, starts no timer and asks nobody.
 
-import { type Box, type Brush, drawGhost, drawMark, drawRing, labelFont, measure } from "./bar";
+import { type Box, type Brush, drawGhost, drawMark, drawRing, hueOf, labelFont, measure } from "./bar";
 import { clock } from "./format";
 import type { Layout, Mark, Track } from "./layout";
 import { Patterns } from "./pattern";
@@ -12,6 +12,7 @@ import type { Skin } from "./theme";
 export const AXIS_HEIGHT = 28;
 const TICK_APART = 84;
 const EDGE = 8;
+const THIN_PX = 4;
 
 export interface Scene {
   readonly layout: Layout;
@@ -96,9 +97,7 @@ function drawGrid({ ctx, skin }: Brush, columns: readonly number[], height: numb
 
 function drawTrack(brush: Brush, scene: Scene, track: Track): void {
   const y = topOf(scene, track);
-  // Bars that share a pixel with one already drawn in their lane are left out, so that the cost follows the pixels on
-  // screen and not the spans in the run. Errors and the selection are never left out.
-  const drawnTo = new Map<number, number>();
+  const strip = new Strip(brush);
   const rings: [Box, boolean][] = [];
   for (const mark of track.marks) {
     if (mark.shape === "ghost") {
@@ -109,15 +108,46 @@ function drawTrack(brush: Brush, scene: Scene, track: Track): void {
     if (!box) continue;
     const isSelected = isPicked(mark, scene.selected);
     const isHovered = isPicked(mark, scene.hovered);
-    const right = box.x + box.w;
-    const isInner = mark.shape !== "task" && mark.shape !== "phase";
-    const isMinor = isInner && mark.row.status !== "error" && !isSelected && box.w < 3;
-    if (isMinor && right <= (drawnTo.get(mark.top) ?? -Infinity) + 0.5) continue;
-    drawMark(brush, mark, box);
-    if (isInner) drawnTo.set(mark.top, right);
+    const isBar = mark.shape !== "task" && mark.shape !== "phase" && mark.shape !== "backoff";
+    if (isBar && box.w < THIN_PX && !isSelected) strip.add(mark, box);
+    else drawMark(brush, mark, box);
     if (mark.shape !== "phase" && mark.shape !== "backoff" && (isSelected || isHovered)) rings.push([box, isSelected]);
   }
+  strip.flush();
   for (const [box, isStrong] of rings) drawRing(brush, box, isStrong);
+}
+
+/**
+ * The bars of a track that are too thin for a shape. Those that share a pixel are drawn once, so that the cost follows the
+ * pixels on screen and not the spans in the run; errors come last, on top, and none is left out.
+ */
+class Strip {
+  readonly #brush: Brush;
+  readonly #drawnTo = new Map<number, number>();
+  readonly #boxes: Record<"llm" | "tool" | "error", Box[]> = { llm: [], tool: [], error: [] };
+
+  constructor(brush: Brush) {
+    this.#brush = brush;
+  }
+
+  add(mark: Mark, box: Box): void {
+    const isError = mark.row.status === "error";
+    const key = isError ? -mark.top - 1 : mark.top;
+    const right = box.x + box.w;
+    const drawn = this.#drawnTo.get(key) ?? -Infinity;
+    if (right < drawn + 1) return;
+    this.#drawnTo.set(key, right);
+    const x = Math.max(box.x, Math.min(drawn, right - 1));
+    this.#boxes[isError ? "error" : hueOf(mark)].push({ ...box, x, w: right - x });
+  }
+
+  flush(): void {
+    const { ctx, skin } = this.#brush;
+    for (const hue of ["llm", "tool", "error"] as const) {
+      ctx.fillStyle = skin.hues[hue];
+      for (const { x, y, w, h } of this.#boxes[hue]) ctx.fillRect(x, y, w, h);
+    }
+  }
 }
 
 const isPicked = (mark: Mark, span: string | null): boolean =>

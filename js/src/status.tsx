@@ -23,6 +23,7 @@ interface State {
 
 const LONG_MS = 2000;
 const MOST_NAMES = 3;
+const MOST_MEANS = 2;
 
 export function stateOf(run: Run | null, isGone: boolean, isStopping: boolean): State {
   if (!run || run.status === "pending") return { key: "pending", word: "Not started", sign: "pending" };
@@ -126,7 +127,7 @@ function Now({ run, view }: { run: Run; view: View }) {
       {shown.map((activity) => (
         <button class="et-link" onClick={() => view.jump(activity.span)} title={`Show ${activity.name}`}>
           {activity.name}
-          {activity.means && <span class="et-since">{activity.means}</span>}
+          {activity.means && total <= MOST_MEANS && <span class="et-since">{activity.means}</span>}
           <Since began={activity.began} view={view} />
         </button>
       ))}

@@ -1,5 +1,6 @@
 // The few words beside the pointer: what the bar under it is, how long, how much.
 
+import { AXIS_HEIGHT } from "./draw";
 import { count, duration, money } from "./format";
 import type { View } from "./view";
 import type { Row } from "./wire";
@@ -11,14 +12,17 @@ export interface Hover {
 }
 
 const WIDE = 260;
+const HIGH = 110;
 
 export function Tooltip({ hover, view }: { hover: Hover | null; view: View }) {
   if (!hover) return null;
   const row = view.store.row(hover.row.span_id) ?? hover.row;
-  const isRight = hover.x > view.width.value - WIDE;
-  const place = isRight ? { right: `${view.width.value - hover.x + 12}px` } : { left: `${hover.x + 14}px` };
+  const [width, height] = [view.width.value, view.viewport.value + AXIS_HEIGHT];
+  // Towards the middle of the chart, which would cut it off at its edges.
+  const across = hover.x > width - WIDE ? { right: `${width - hover.x + 12}px` } : { left: `${hover.x + 14}px` };
+  const down = hover.y > height - HIGH ? { bottom: `${height - hover.y + 10}px` } : { top: `${hover.y + 16}px` };
   return (
-    <div class="et-tooltip" aria-hidden="true" style={{ ...place, top: `${hover.y + 16}px` }}>
+    <div class="et-tooltip" aria-hidden="true" style={{ ...across, ...down }}>
       <b>{row.kind === "llm" || row.kind === "attempt" ? `◆ ${row.model ?? row.name}` : row.kind === "tool" ? `▪ ${row.tool ?? row.name}` : row.name}</b>
       <span>{facts(row, view).join(" · ")}</span>
       {(row.error_message ?? row.error_type) && <span class="et-tooltip-error">{row.error_message ?? row.error_type}</span>}
