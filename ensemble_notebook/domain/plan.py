@@ -172,5 +172,7 @@ def llm_label(llm: Any) -> str:
     """A short name of a model for people: the spec text, or the model's own name and class."""
     if isinstance(llm, str):
         return llm
+    if isinstance(llm, Mapping):
+        return str(llm.get("model"))
     name = getattr(llm, "model_name", None) or getattr(llm, "model", None)
     return f"{name} ({type(llm).__name__})" if isinstance(name, str) and name else type(llm).__name__

@@ -87,19 +87,27 @@ def _context_order(graph: Graph) -> Iterator[Problem]:
     """A task reads what has been completed when it starts (E5, E26)."""
     before = _predecessors(graph)
     for node in graph.tasks:
-        for item, index in enumerate(node.context):
+        for index in node.context:
             read = graph.tasks[index]
+            message = None
             if index == node.index:
-                yield Problem(f"Task {node.name!r} can't read its own output.", node.task, "context", item)
-            elif read.phase != node.phase:
-                if read.phase not in before[node.phase or 0]:
-                    yield Problem(_far_phase(graph, node, read), node.task, "context", item)
+                message = f"Task {node.name!r} can't read its own output."
+            elif read.phase is not None and read.phase != node.phase:
+                if not before[node.phase or 0] >> read.phase & 1:
+                    message = _far_phase(graph, node, read)
             elif node.is_chained and index > node.index:
                 message = (
                     f"Task {node.name!r} reads {read.name!r}, which appears later in the list. Move {read.name!r} up, "
                     f"or use workflow 'parallel', where the order of the list does not matter."
                 )
-                yield Problem(message, node.task, "context", item)
+            if message is not None:
+                yield Problem(message, node.task, "context", _item(node, read))
+
+
+def _item(node: TaskNode, read: TaskNode) -> int | None:
+    """Where a task's context, as it was written, names the task that it reads."""
+    written = enumerate(node.task.context)
+    return next((item for item, each in written if each is read.task or each == read.name), None)
 
 
 def _far_phase(graph: Graph, node: TaskNode, read: TaskNode) -> str:
@@ -110,19 +118,23 @@ def _far_phase(graph: Graph, node: TaskNode, read: TaskNode) -> str:
     )
 
 
-def _predecessors(graph: Graph) -> list[set[int]]:
-    """For each phase, all phases that have completed when it starts. The phases form no cycle."""
-    found: list[set[int] | None] = [None] * len(graph.phases)
+def _predecessors(graph: Graph) -> list[int]:
+    """For each phase, all phases that have completed when it starts, as the bits of a number. They form no cycle."""
+    found: list[int | None] = [None] * len(graph.phases)
     for root in range(len(graph.phases)):
         stack = [root]
         while stack:
-            waiting = [each for each in graph.phases[stack[-1]].after if found[each] is None]
+            phase = graph.phases[stack[-1]]
+            waiting = [each for each in phase.after if found[each] is None]
             if waiting:
                 stack += waiting
                 continue
-            phase = graph.phases[stack.pop()]
-            found[phase.index] = {*phase.after}.union(*(found[each] or () for each in phase.after))
-    return [each or set() for each in found]
+            stack.pop()
+            before = 0
+            for each in phase.after:
+                before |= (found[each] or 0) | 1 << each
+            found[phase.index] = before
+    return [each or 0 for each in found]
 
 
 def _merged_tools(graph: Graph) -> Iterator[Problem]:
