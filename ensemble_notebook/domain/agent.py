@@ -24,9 +24,11 @@ INHERIT: Final = Inherit.FROM_ENSEMBLE
 
 
 def check_llm(value: Any) -> str | None:
-    """What is wrong with the *form* of a model: a chat model object or a spec text (section 6); None when nothing."""
+    """What is wrong with the *form* of a model: a chat model object, or a spec text or mapping (section 6)."""
     if isinstance(value, str):
         return None if value.strip() else "must not be blank"
+    if isinstance(value, Mapping):
+        return None if "model" in value else "must name its model: {'model': ..., 'base_url': ..., 'api_key_env': ...}"
     if callable(getattr(value, "ainvoke", None)) and not isinstance(value, type):
         return None
     return f"must be a LangChain chat model or a spec text such as 'local' or 'openai:NAME', got {type(value).__name__}"
@@ -69,7 +71,7 @@ class Agent(Checked):
         check_tools(self, self.tools)
         self._optional_text("background")
         self._require_bool("verbose")
-        self._optional_text("response_format")
+        self._require_text("response_format", may_be_blank=True)
         self._require_integer("max_retries", least=0)
         self._optional_seconds("llm_timeout")
 

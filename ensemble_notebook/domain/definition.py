@@ -89,51 +89,52 @@ class Checked:
         plain = {name: dict(each) if isinstance(each, MappingProxyType) else each for name, each in values.items()}
         return functools.partial(type(self), **plain), ()
 
+    @property
+    def _kind(self) -> str:
+        """What people call it: ``EnsembleDefinition`` is an ensemble."""
+        return type(self).__name__.removesuffix("Definition")
+
     def _refuse(self, field: str, message: str, item: int | str | None = None) -> ValidationError:
         return ValidationError(Problem(message, self, field, item))
 
     def _set(self, field: str, value: Any) -> None:
         object.__setattr__(self, field, value)
 
-    def _require_text(self, field: str) -> None:
+    def _require_text(self, field: str, *, may_be_blank: bool = False) -> None:
         value = getattr(self, field)
-        label = f"{type(self).__name__} {field}"
+        label = f"{self._kind} {field}"
         if not isinstance(value, str):
             raise self._refuse(field, f"{label} must be text, got {type(value).__name__}.")
-        if not value.strip():
+        if not value.strip() and not may_be_blank:
             raise self._refuse(field, f"{label} must not be blank.")
 
     def _optional_text(self, field: str) -> None:
         value = getattr(self, field)
         if value is not None and not isinstance(value, str):
-            raise self._refuse(field, f"{type(self).__name__} {field} must be text, got {type(value).__name__}.")
+            raise self._refuse(field, f"{self._kind} {field} must be text, got {type(value).__name__}.")
 
     def _require_bool(self, field: str) -> None:
         value = getattr(self, field)
         if not isinstance(value, bool):
-            raise self._refuse(field, f"{type(self).__name__} {field} must be True or False, got {value!r}.")
+            raise self._refuse(field, f"{self._kind} {field} must be True or False, got {value!r}.")
 
     def _require_integer(self, field: str, *, least: int) -> None:
         value = getattr(self, field)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self._refuse(
-                field, f"{type(self).__name__} {field} must be a whole number >= {least}, got {value!r}."
-            )
+            raise self._refuse(field, f"{self._kind} {field} must be a whole number >= {least}, got {value!r}.")
 
     def _optional_seconds(self, field: str) -> None:
         value = getattr(self, field)
         if value is None:
             return
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
-            raise self._refuse(field, f"{type(self).__name__} {field} must be seconds > 0 or None, got {value!r}.")
+            raise self._refuse(field, f"{self._kind} {field} must be seconds > 0 or None, got {value!r}.")
 
     def _make_tuple(self, field: str) -> None:
         """Copy a sequence to a tuple; a text or a single object where a sequence belongs is refused."""
         value = getattr(self, field)
         if isinstance(value, str) or not isinstance(value, Sequence):
-            raise self._refuse(
-                field, f"{type(self).__name__} {field} must be a list or tuple, got {type(value).__name__}."
-            )
+            raise self._refuse(field, f"{self._kind} {field} must be a list or tuple, got {type(value).__name__}.")
         self._set(field, tuple(value))
 
     def _make_enum(self, field: str, kind: type[E], later: Mapping[str, str]) -> None:
@@ -146,8 +147,6 @@ class Checked:
             self._set(field, kind(value.lower()))
         elif isinstance(value, str) and value.lower() in later:
             name = value.lower()
-            raise self._refuse(field, later_message(f"{type(self).__name__} {field}", name, later[name]))
+            raise self._refuse(field, later_message(f"{self._kind} {field}", name, later[name]))
         else:
-            raise self._refuse(
-                field, f"{type(self).__name__} {field} can't be {value!r}.{did_you_mean(str(value), names)}"
-            )
+            raise self._refuse(field, f"{self._kind} {field} can't be {value!r}.{did_you_mean(str(value), names)}")

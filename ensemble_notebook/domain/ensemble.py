@@ -5,6 +5,7 @@ The public ``Ensemble``, which also runs, derives from it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
@@ -61,13 +62,7 @@ class EnsembleDefinition(Checked):
             raise self._refuse("llm", f"Ensemble llm {wrong}.")
         self._make_enum("workflow", Workflow, LATER_WORKFLOWS)
         self._make_enum("error_strategy", ErrorStrategy, LATER_STRATEGIES)
-        self._make_tuple("listeners")
-        for index, each in enumerate(self.listeners):
-            if not callable(each) and not callable(getattr(each, "on_event", None)):
-                message = (
-                    f"Listener at index {index} ({type(each).__name__}) is neither callable nor has on_event(event)."
-                )
-                raise self._refuse("listeners", message, item=index)
+        self._check_listeners()
         if self.max_concurrency is not None:
             self._require_integer("max_concurrency", least=1)
         if self.cost is not None and not isinstance(self.cost, CostConfiguration):
@@ -82,6 +77,18 @@ class EnsembleDefinition(Checked):
             if not isinstance(each, kind):
                 message = f"Ensemble {name}[{index}] must be a {kind.__name__}, got {type(each).__name__}."
                 raise self._refuse(name, message, item=index)
+
+    def _check_listeners(self) -> None:
+        self._make_tuple("listeners")
+        for index, each in enumerate(self.listeners):
+            call = getattr(each, "on_event", None) or each
+            label = f"Listener at index {index} ({type(each).__name__})"
+            if not callable(call):
+                message = f"{label} is neither callable nor has on_event(event)."
+                raise self._refuse("listeners", message, item=index)
+            if inspect.iscoroutinefunction(call):
+                message = f"{label} is async; make it a plain function: it is called on a thread of its own."
+                raise self._refuse("listeners", message, item=index)
 
     def _check_inputs(self) -> None:
         if not isinstance(self.inputs, Mapping):

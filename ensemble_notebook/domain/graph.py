@@ -15,7 +15,7 @@ from ensemble_notebook.domain.agent import INHERIT, Agent
 from ensemble_notebook.domain.choice import Workflow
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.role import HANDLER_ROLE, derived_agent
+from ensemble_notebook.domain.role import HANDLER_ROLE, derived_agent, derived_role
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.errors import Problem, did_you_mean
 
@@ -145,7 +145,10 @@ def _task_names(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
 
 
 def _free_name(task: Task, position: int, taken: dict[str, Task]) -> str:
-    role = HANDLER_ROLE if task.handler is not None else (task.agent or derived_agent(task.description)).role
+    if task.handler is not None:
+        role = HANDLER_ROLE
+    else:
+        role = task.agent.role if task.agent else derived_role(task.description)
     stem = re.sub(r"[^a-z0-9]+", "_", role.lower()).strip("_") or "task"
     name, bump = f"{stem}_{position}", 1
     while name in taken:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
-from ensemble_notebook.domain.agent import INHERIT, Agent
+from ensemble_notebook.domain.agent import Agent
 
 HANDLER_ROLE: Final = "Handler"
 
@@ -37,6 +37,6 @@ def derived_role(description: str) -> str:
     return "Agent"
 
 
-def derived_agent(description: str, llm: Any = None, tools: tuple[Any, ...] = ()) -> Agent:
+def derived_agent(description: str) -> Agent:
     """The agent of an agentless task: its goal is the description."""
-    return Agent(role=derived_role(description), goal=description, llm=INHERIT if llm is None else llm, tools=tools)
+    return Agent(role=derived_role(description), goal=description)

@@ -46,7 +46,7 @@ class Delivery:
 
 class _Mailbox:
     def __init__(self, listener: Any) -> None:
-        self.label = type(listener).__name__
+        self.label = getattr(listener, "__name__", type(listener).__name__)
         self.queue: SimpleQueue[Event | None] = SimpleQueue()
         self._call: Callable[[Event], Any] = getattr(listener, "on_event", None) or listener
         self._loop = asyncio.get_running_loop()
@@ -63,7 +63,7 @@ class _Mailbox:
         while (event := self.queue.get()) is not None:
             try:
                 self._call(event)
-            except Exception:
+            except BaseException:  # noqa: BLE001 - even SystemExit must not keep the others from their events
                 logger.exception("Listener %s failed on %s.", self.label, type(event).__name__)
         try:
             self._loop.call_soon_threadsafe(self._settle)

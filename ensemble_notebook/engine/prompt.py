@@ -16,12 +16,12 @@ _CONDUCT: Final = (
 )
 
 
-def system_prompt(agent: Agent) -> str:
-    """Who the agent is. No trailing space on any line."""
+def system_prompt(agent: Agent, goal: str) -> str:
+    """Who the agent is. `goal` is the agent's own, or the resolved description that a derived agent works for (E2)."""
     head = f"You are {agent.role.strip()}."
     if agent.background and agent.background.strip():
         head += f"\n{agent.background.strip()}"
-    text = f"{head}\n\nYour personal goal is: {agent.goal.strip()}\n\n{_CONDUCT}"
+    text = f"{head}\n\nYour personal goal is: {goal.strip()}\n\n{_CONDUCT}"
     if agent.response_format.strip():
         text += f"\nOutput format instructions: {agent.response_format.strip()}"
     return text

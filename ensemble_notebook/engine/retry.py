@@ -16,5 +16,5 @@ def retry_delay(fault: Fault, attempt: int, max_retries: int) -> float | None:
     """
     if not fault.is_transient or attempt > max_retries:
         return None
-    backoff = min(2.0 ** (attempt - 1), LONGEST_WAIT_S)
+    backoff = LONGEST_WAIT_S if attempt > 4 else 2.0 ** (attempt - 1)
     return max(backoff, fault.retry_after_s or 0.0)

@@ -118,7 +118,7 @@ class TaskRunner:
         return _Result(result_text(result), value=None if isinstance(result, str) else result)
 
     async def _delegate_to(self, agent: Agent, work: _Work) -> _Result:
-        system = system_prompt(agent)
+        system = system_prompt(agent, agent.goal if work.node.task.agent else work.description)
         user = user_prompt(work.description, work.expected_output, work.context)
         names = tuple(each.name for each in work.context)
         work.scope.emit(TaskInputPrepared, system_prompt=system, user_prompt=user, context=names)

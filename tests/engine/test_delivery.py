@@ -1,0 +1,155 @@
+"""Listeners get every event in order, on threads of their own; a slow or broken one does no harm (section 7)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from ensemble_notebook.domain.event import Event, Noted
+from ensemble_notebook.engine.clock import SystemClock
+from ensemble_notebook.engine.delivery import Delivery, wants_tokens
+from ensemble_notebook.engine.stream import EventStream, Scope
+
+ASKER = contextvars.ContextVar("ASKER", default="nobody")
+
+
+class Recorder:
+    """A listener that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self.threads: set[threading.Thread] = set()
+
+    def on_event(self, event: Event) -> None:
+        assert isinstance(event, Noted)
+        self.messages.append(event.message)
+        self.threads.add(threading.current_thread())
+
+
+def deliver(listeners: Sequence[Any], count: int, limit_s: float = 30.0) -> None:
+    """Send `count` events and wait for the listeners."""
+
+    async def main() -> None:
+        delivery = Delivery(listeners)
+        stream = EventStream("r", SystemClock(), [delivery.put])
+        for number in range(count):
+            Scope(stream, "r").emit(Noted, message=str(number))
+        await delivery.drain(limit_s)
+
+    asyncio.run(main())
+
+
+def test_every_listener_gets_every_event_in_order_before_the_drain_is_over() -> None:
+    first, second, third = Recorder(), Recorder(), Recorder()
+    deliver([first, second, third.on_event], 500)
+    assert first.messages == second.messages == third.messages == [str(number) for number in range(500)]
+
+
+def test_each_listener_has_one_thread_of_its_own() -> None:
+    first, second = Recorder(), Recorder()
+    deliver([first, second], 20)
+    assert len(first.threads) == len(second.threads) == 1
+    assert first.threads != second.threads
+    assert threading.main_thread() not in first.threads | second.threads
+
+
+def test_the_threads_end_with_the_run() -> None:
+    recorder = Recorder()
+    deliver([recorder], 1)
+    (thread,) = recorder.threads
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def test_a_listener_sees_the_callers_context_variables() -> None:
+    seen: list[str] = []
+    token = ASKER.set("ada")
+    try:
+        deliver([lambda _: seen.append(ASKER.get())], 1)
+    finally:
+        ASKER.reset(token)
+    assert seen == ["ada"]
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), SystemExit(1), KeyboardInterrupt()], ids=repr)
+def test_a_listener_that_raises_is_logged_and_goes_on(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[Event] = []
+
+    def picky(event: Event) -> None:
+        seen.append(event)
+        raise error
+
+    recorder = Recorder()
+    deliver([picky, recorder], 3)
+    assert len(seen) == len(recorder.messages) == 3
+    assert [record.getMessage() for record in caplog.records] == ["Listener picky failed on Noted."] * 3
+    assert caplog.records[0].exc_info is not None
+    assert caplog.records[0].exc_info[1] is error
+
+
+def test_a_slow_listener_blocks_neither_the_sender_nor_the_others() -> None:
+    release, seen = threading.Event(), threading.Event()
+
+    class Slow:
+        def on_event(self, _: Event) -> None:
+            release.wait()
+
+    async def main() -> None:
+        delivery = Delivery([Slow(), lambda _: seen.set()])
+        stream = EventStream("r", SystemClock(), [delivery.put])
+        Scope(stream, "r").emit(Noted, message="1")
+        assert await asyncio.to_thread(seen.wait, 30)
+        release.set()
+        await delivery.drain(30)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "limit_s, logged",
+    [(0.01, ["Listener Stuck is still busy after 0.01 s; not waiting for it."]), (0.0, [])],
+    ids=["bounded", "not waited for at all"],
+)
+def test_the_wait_for_a_stuck_listener_is_bounded(
+    limit_s: float, logged: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    release = threading.Event()
+
+    class Stuck:
+        def on_event(self, _: Event) -> None:
+            release.wait()
+
+    with caplog.at_level(logging.WARNING):
+        deliver([Stuck()], 1, limit_s)
+    release.set()
+    assert [record.getMessage() for record in caplog.records] == logged
+
+
+def test_nobody_listening_costs_nothing() -> None:
+    before = threading.active_count()
+
+    async def main() -> int:
+        delivery = Delivery([])
+        await delivery.drain()
+        return threading.active_count()
+
+    assert asyncio.run(main()) == before
+
+
+def asking(answer: bool) -> Callable[[Event], None]:
+    def listener(_: Event) -> None: ...
+
+    listener.wants_tokens = answer  # type: ignore[attr-defined]
+    return listener
+
+
+def test_replies_stream_when_one_listener_asks_for_them_e17() -> None:
+    assert wants_tokens([Recorder(), asking(True)])
+    assert not wants_tokens([Recorder(), asking(False)])
+    assert not wants_tokens([])
