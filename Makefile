@@ -6,6 +6,7 @@ BUNDLE := ensemble_notebook/static/timeline.js
 
 INSTALLED    := .venv/.installed
 NODE_MODULES := js/node_modules/.package-lock.json
+LABEXTENSION := .venv/share/jupyter/labextensions/ensemble-notebook
 JS_SOURCES   := $(shell find js -path js/node_modules -prune -o -type f -print 2>/dev/null)
 
 .PHONY: help demo test check bench fix clean lint types pytest vitest weights
@@ -64,9 +65,10 @@ $(INSTALLED): pyproject.toml hatch_build.py js/package.json
 	@touch $@
 
 $(NODE_MODULES): js/package-lock.json
-	cd js && npm ci --no-audit --no-fund
+	cd js && npm ci
 	@touch $@
 
-$(BUNDLE): $(NODE_MODULES) $(JS_SOURCES)
+$(BUNDLE): $(NODE_MODULES) $(JS_SOURCES) | $(INSTALLED)
 	cd js && npm run build
+	cp -R ensemble_notebook/static/labextension/. $(LABEXTENSION)
 	@touch $@

@@ -52,7 +52,7 @@ def _build(js: Path) -> None:
         sys.exit(_NODE_NEEDED)
     lock, installed = js / "package-lock.json", js / "node_modules" / ".package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
-        _run(npm, "ci", "--no-audit", "--no-fund", cwd=js)
+        _run(npm, "ci", cwd=js)
         installed.touch()
     _run(npm, "run", "build", cwd=js)
 

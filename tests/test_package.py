@@ -1,0 +1,187 @@
+"""The package as others get it: its dependencies, the size of its modules, what wheel and sdist carry."""
+
+import ast
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import ensemble_notebook
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "ensemble_notebook"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DIST = f"ensemble_notebook-{PROJECT['version']}"
+CARRIED = (
+    "ensemble_notebook/py.typed",
+    "ensemble_notebook/jupyter-config/ipython_config.lazy_magics.json",
+    "ensemble_notebook/notebooks/01-first-ensemble.ipynb",
+    "ensemble_notebook/static/timeline.css",
+)
+
+# What `from ensemble_notebook import ...` gives. A name that goes or comes is a line in the changelog.
+PUBLIC_NAMES = """
+    __version__
+    Agent Task Phase Ensemble Workflow ErrorStrategy AgentTool ToolResult TaskInput CostConfiguration ScriptedChatModel
+    EnsembleOutput TaskOutput ExecutionTrace ExecutionPlan Metrics TokenUsage Failure Skipped RunHandle
+    RunStatus ExitReason PhaseStatus SpanStatus ToolOutcome
+    EnsembleError ValidationError CircularDependencyError PromptTemplateError TaskExecutionError ParallelExecutionError
+    PhaseExecutionError AgentExecutionError ToolExecutionError MaxIterationsExceededError DeadlineExceededError
+    RunInterrupted
+    Event RunStarted RunEnded PlanMade PhaseStarted PhaseEnded PhaseSkipped TaskStarted TaskInputPrepared TaskCompleted
+    TaskFailed TaskSkipped TurnStarted TurnEnded LlmCallStarted LlmToken LlmCallCompleted LlmCallFailed LlmCallRetried
+    LlmAttemptStarted LlmAttemptEnded ToolCallStarted ToolCallCompleted Noted Warned
+"""
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+SOURCES = [*MODULES, *sorted((ROOT / "js" / "src").rglob("*.ts"))]
+
+LOADED_AT_FIRST_USE = {
+    *("anywidget", "genai_prices", "ipywidgets", "langchain_core", "langchain_openai", "numpy"),
+    *("openai", "pandas", "pydantic", "ruamel", "xllamacpp"),
+}
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with this Python's environment, changed as told; both streams come back as one text."""
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
+def build(kind: str, source: Path, target: Path, **environment: str) -> Path:
+    """Build one `kind` of distribution from a folder, without fetching anything."""
+    target.mkdir()
+    built = run(sys.executable, "-m", "build", "-n", f"--{kind}", "-o", target, source, cwd=source, **environment)
+    assert built.returncode == 0, built.stdout
+    (path,) = target.iterdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory) -> Path:
+    """A copy of this checkout with a bundle that is out of date."""
+    copy = tmp_path_factory.mktemp("checkout") / "ensemble-notebook"
+    generated = shutil.ignore_patterns(".*", "node_modules", "__pycache__", "build", "dist", "artefacts", "static")
+    shutil.copytree(ROOT, copy, ignore=generated)
+    shutil.copy(ROOT / ".gitignore", copy)
+    (copy / "js" / "node_modules").symlink_to(ROOT / "js" / "node_modules", target_is_directory=True)
+    (copy / "ensemble_notebook" / "static").mkdir()
+    (copy / "ensemble_notebook" / "static" / "timeline.js").write_text("stale")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def sdist(checkout, tmp_path_factory) -> Path:
+    """The source distribution of the checkout, unpacked."""
+    target = tmp_path_factory.mktemp("sdist")
+    with tarfile.open(build("sdist", checkout, target / "dist")) as archive:
+        archive.extractall(target, filter="data")
+    return target / DIST
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist, tmp_path_factory) -> Path:
+    """The wheel, built from the sdist on a machine without Node."""
+    return build("wheel", sdist, tmp_path_factory.mktemp("wheel") / "dist", PATH=os.devnull)
+
+
+def normal(name: str) -> str:
+    """A distribution's name, however it is spelt."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", name, maxsplit=1)[0]).lower()
+
+
+def imported_packages(module: Path) -> set[str]:
+    """The top-level packages that a module imports anywhere, lazily too."""
+    names = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return {name.partition(".")[0] for name in names}
+
+
+def test_public_names_are_these_and_no_others():
+    assert sorted(ensemble_notebook.__all__) == sorted(PUBLIC_NAMES.split())
+    assert all(hasattr(ensemble_notebook, name) for name in PUBLIC_NAMES.split())
+
+
+def test_every_foreign_import_is_a_declared_dependency_and_no_dependency_is_idle():
+    providers = importlib.metadata.packages_distributions()
+    foreign = set().union(*map(imported_packages, MODULES)) - sys.stdlib_module_names - {PACKAGE.name}
+    needed = {normal(name) for package in foreign for name in providers[package]}
+    required = {normal(each) for each in PROJECT["dependencies"]}
+    optional = {normal(each) for extra in PROJECT["optional-dependencies"].values() for each in extra}
+    assert needed <= required | optional
+    assert required <= needed
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    script = f"import sys; from {PACKAGE.name} import *; print(*sorted(m.partition('.')[0] for m in sys.modules))"
+    loaded = run(sys.executable, "-c", script, cwd=ROOT)
+    assert loaded.returncode == 0, loaded.stdout
+    assert LOADED_AT_FIRST_USE.isdisjoint(loaded.stdout.split())
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_is_longer_than_400_lines(source):
+    assert len(source.read_text().splitlines()) <= 400
+
+
+def test_version_is_that_of_the_project():
+    assert ensemble_notebook.__version__ == PROJECT["version"]
+    assert json.loads((ROOT / "js" / "lab" / "package.json").read_text())["version"] == PROJECT["version"]
+
+
+def test_sdist_carries_a_fresh_bundle(sdist, checkout):
+    bundle = (sdist / "ensemble_notebook" / "static" / "timeline.js").read_text()
+    assert bundle != "stale"
+    assert bundle == (checkout / "ensemble_notebook" / "static" / "timeline.js").read_text()
+
+
+def test_wheel_carries_the_package_and_the_renderer_of_saved_timelines(wheel, sdist):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        bundle = archive.read("ensemble_notebook/static/timeline.js").decode()
+    assert bundle == (sdist / "ensemble_notebook" / "static" / "timeline.js").read_text()
+    assert names.issuperset(CARRIED)
+    assert names.issuperset(str(module.relative_to(ROOT)) for module in MODULES)
+    # Outside the package there is the renderer of saved timelines, and above all no configuration: in `etc/ipython` a
+    # template would be everybody's.
+    outside = {name for name in names if not name.startswith(("ensemble_notebook/", f"{DIST}.dist-info/"))}
+    assert outside
+    assert all(name.startswith(f"{DIST}.data/data/share/jupyter/labextensions/ensemble-notebook/") for name in outside)
+
+
+def test_checkout_without_node_says_what_is_needed(checkout, tmp_path):
+    built = run(sys.executable, "-m", "build", "-n", "--wheel", "-o", tmp_path, checkout, cwd=checkout, PATH=os.devnull)
+    assert built.returncode != 0
+    assert "Node.js >= 20 with npm is needed to build the timeline from a checkout:" in built.stdout
+    assert "Traceback" not in built.stdout
+
+
+def test_installed_wheel_has_the_command(wheel, tmp_path):
+    target = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", target]
+    installed = run(*pip, wheel, cwd=tmp_path)
+    assert installed.returncode == 0, installed.stdout
+    shown = run(sys.executable, target / "bin" / "jupyter-ensemble", "--help", cwd=tmp_path, PYTHONPATH=str(target))
+    assert shown.returncode == 0, shown.stdout
+    for command in ("demo", "run", "validate", "enable", "disable", "models"):
+        assert command in shown.stdout
