@@ -51,7 +51,8 @@ class Span:
         lane: number of the sub-lane inside its task, for calls side by side (W1).
         critical, slack_ms: on the longest chain; how much later it could have ended. None before the run has ended.
         tally: sums over the leaves beneath; None for a leaf.
-        version: how many events had been folded when it last changed.
+        version: number of the event that last changed it, from 1.
+        parent: the span around it.
     """
 
     span_id: str
@@ -119,6 +120,7 @@ class Span:
     tally: Tally | None = None
     version: int = 0
 
+    parent: Span | None = field(default=None, repr=False, compare=False)
     child_error: tuple[str, str | None] | None = field(default=None, repr=False)
     open_children: int = field(default=0, repr=False)
     covered_from_ms: float = field(default=0.0, repr=False)
@@ -153,22 +155,21 @@ class Message:
     """One message between an agent and its model, secrets masked (T7).
 
     Attributes:
-        span_id: where it arose: the task for prompts, the LLM call for replies, the tool call for results.
+        number: position among all messages of the run, from 0.
+        span: where it arose: the task for prompts, the LLM call for replies, the tool call for results.
         seq: number of the event that brought it.
-        name: of the tool, for a tool's result.
         tool_calls: what a reply asks for.
     """
 
-    span_id: str
-    task_id: str
-    phase: str | None
-    task: str | None
-    agent: str | None
-    iteration: int | None
+    number: int
+    span: Span
     seq: int
     time: datetime
     role: Role
     text: str
-    name: str | None = None
-    tool_call_id: str | None = None
     tool_calls: tuple[RequestedCall, ...] = ()
+
+    @property
+    def name(self) -> str | None:
+        """Of the tool, for a tool's result."""
+        return self.span.tool

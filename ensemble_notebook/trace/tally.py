@@ -43,11 +43,16 @@ class Tally:
         """Add the tokens of an attempt that has ended."""
         if leaf.input_tokens is None or leaf.output_tokens is None:
             self.tokens_complete = False
-        self.known_input = _plus(self.known_input, leaf.input_tokens)
-        self.known_output = _plus(self.known_output, leaf.output_tokens)
-        self.known_cache_read = _plus(self.known_cache_read, leaf.cache_read_tokens)
-        self.known_cache_write = _plus(self.known_cache_write, leaf.cache_write_tokens)
-        self.known_reasoning = _plus(self.known_reasoning, leaf.reasoning_tokens)
+        if leaf.input_tokens is not None:
+            self.known_input = (self.known_input or 0) + leaf.input_tokens
+        if leaf.output_tokens is not None:
+            self.known_output = (self.known_output or 0) + leaf.output_tokens
+        if leaf.cache_read_tokens is not None:
+            self.known_cache_read = (self.known_cache_read or 0) + leaf.cache_read_tokens
+        if leaf.cache_write_tokens is not None:
+            self.known_cache_write = (self.known_cache_write or 0) + leaf.cache_write_tokens
+        if leaf.reasoning_tokens is not None:
+            self.known_reasoning = (self.known_reasoning or 0) + leaf.reasoning_tokens
 
     def add_cost(self, cost: Decimal | None) -> None:
         """Add what an attempt cost; None is unknown."""
@@ -93,7 +98,9 @@ class Tally:
     @property
     def total_tokens(self) -> int | None:
         """Input and output."""
-        return _plus(self.input_tokens, self.output_tokens)
+        if self.input_tokens is None or self.output_tokens is None:
+            return self.input_tokens if self.output_tokens is None else self.output_tokens
+        return self.input_tokens + self.output_tokens
 
     @property
     def cost(self) -> Decimal | None:
@@ -124,9 +131,3 @@ class Tally:
 
     def _known(self, part: int | None) -> int | None:
         return 0 if part is None and self.llm_attempt_count == 0 else part
-
-
-def _plus(total: int | None, part: int | None) -> int | None:
-    if part is None:
-        return total
-    return part if total is None else total + part

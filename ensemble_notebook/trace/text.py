@@ -1,4 +1,4 @@
-"""Texts on their way out: long ones shortened, streamed ones handed on piece by piece without showing half a secret."""
+"""Texts on their way into a trace and out of it: made safe, shortened, handed on piece by piece as they stream."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ from ensemble_notebook.domain.secret import mask
 # What keys and tokens are made of. Text that could be the beginning of one is held back until it is over.
 _KEY_CHARACTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/=.~"
 _LONGEST_KEY: Final = 256
+
+
+def safe_text(text: str) -> str:
+    """The text as it may be recorded and shown: secrets masked (T7), and no half characters, which no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return mask(text)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -50,7 +59,7 @@ class StreamedText:
         self.version = version
 
     def since(self, version: int) -> str:
-        """What came after `version`, masked (T7). The parts read one after the other make up the whole text."""
+        """What came after `version`, made safe. The parts read one after the other make up the whole text."""
         if version >= self.version:
             return ""
         text = "".join(self._pieces)
@@ -58,7 +67,8 @@ class StreamedText:
         known = bisect_right(self._versions, version)
         start = _readable(text, self._lengths[known - 1]) if known else 0
         end = self._length if self._is_ended else _readable(text, self._length)
-        return mask(text[start:end])
+        # Masked as a whole, since what comes before may tell that something is a secret.
+        return safe_text(text[:end])[len(safe_text(text[:start])) :]
 
 
 def _readable(text: str, length: int) -> int:

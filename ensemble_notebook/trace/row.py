@@ -1,0 +1,163 @@
+"""Spans and runs as the timeline gets them: plain JSON values, absent where unknown, bounded in size.
+
+Names are those of the frames' columns. Knows nothing of what asks for them or when.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from ensemble_notebook.domain.choice import SpanStatus
+from ensemble_notebook.trace.fold import TraceFold
+from ensemble_notebook.trace.span import Span, SpanKind
+from ensemble_notebook.trace.text import shorten
+
+LONGEST_TEXT: Final = 500
+MOST_ACTIVE: Final = 20
+MOST_WARNINGS: Final = 20
+
+_PLAIN: Final = (
+    "parent_id",
+    "phase",
+    "task",
+    "agent",
+    "provider",
+    "tool",
+    "tool_call_id",
+    "outcome",
+    "attempt",
+    "max_attempts",
+    "retry_reason",
+    "finish_reason",
+    "error_type",
+)
+_TEXTS: Final = ("description", "error_message", "reason")
+_TIMES: Final = (
+    "start_ms",
+    "end_ms",
+    "queue_ms",
+    "backoff_ms",
+    "time_to_first_token_ms",
+    "slack_ms",
+)
+_TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "reasoning_tokens")
+_BUSY: Final = (SpanKind.LLM, SpanKind.TOOL)
+
+
+def row_of(span: Span) -> dict[str, Any]:
+    """One row. Tokens and cost of anything but an attempt are sums over the attempts beneath (T2)."""
+    row: dict[str, Any] = {
+        "span_id": span.span_id,
+        "kind": span.kind.value,
+        "name": span.name,
+        "status": span.status.value,
+        "lane": span.lane,
+        "seq": span.seq,
+    }
+    for name in _PLAIN:
+        row[name] = getattr(span, name)
+    for name in _TEXTS:
+        text = getattr(span, name)
+        row[name] = None if text is None else shorten(text, LONGEST_TEXT)
+    for name in _TIMES:
+        row[name] = _number(getattr(span, name))
+    row["model"] = span.model or span.model_requested
+    row["depends_on"] = list(span.depends_on) or None
+    row["is_scripted"] = span.is_scripted or None
+    row["critical"] = span.critical or None
+    if span.start_ms is not None:
+        sums = span if span.tally is None else span.tally
+        if span.kind is not SpanKind.TOOL:
+            for name in _TOKENS:
+                row[name] = getattr(sums, name)
+            row["cost"] = _number(sums.cost)
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def run_of(fold: TraceFold, now: datetime) -> dict[str, Any]:
+    """The state of the run as a whole, `now` being the time of asking."""
+    metrics, counts, run = fold.metrics, fold.tree.task_counts, fold.run
+    tally = None if run is None else run.tally
+    return {
+        "run_id": fold.run_id,
+        "name": fold.name,
+        "workflow": fold.workflow,
+        "status": fold.status.value,
+        "exit_reason": fold.exit_reason and fold.exit_reason.value,
+        "started_at": None if run is None or run.start_time is None else run.start_time.isoformat(),
+        "elapsed_ms": _elapsed_ms(fold, now),
+        "tasks_total": sum(counts.values()),
+        "tasks_done": counts[SpanStatus.OK],
+        "tasks_failed": counts[SpanStatus.ERROR],
+        "tasks_skipped": counts[SpanStatus.SKIPPED],
+        "phases_now": [span.name for span in fold.tree.open.values() if span.kind is SpanKind.PHASE],
+        "active": _active(fold),
+        "input_tokens": metrics.input_tokens,
+        "output_tokens": metrics.output_tokens,
+        "cache_read_tokens": (tally and tally.cache_read_tokens) or 0,
+        "tokens_complete": metrics.tokens_complete,
+        "cost": _number(metrics.cost),
+        "cost_complete": metrics.cost_complete,
+        "currency": metrics.currency,
+        "llm_call_count": metrics.llm_call_count,
+        "tool_call_count": metrics.tool_call_count,
+        "errors": 0 if tally is None else tally.error_count,
+        "retries": 0 if tally is None else tally.retry_count,
+        "max_concurrency": fold.max_concurrency,
+        "is_scripted": fold.is_scripted,
+        "warnings": [shorten(each, LONGEST_TEXT) for each in fold.warnings[-MOST_WARNINGS:]],
+        "note": fold.note,
+        "error": None if fold.error is None else {"type": fold.error[0], "message": fold.error[1] or ""},
+    }
+
+
+def phases_of(fold: TraceFold) -> list[dict[str, Any]]:
+    """The phases with their predecessors, in order of declaration."""
+    return [
+        {"name": span.name, "span_id": span.span_id, "after": list(span.depends_on)}
+        for span in fold.spans.values()
+        if span.kind is SpanKind.PHASE
+    ]
+
+
+def _active(fold: TraceFold) -> list[dict[str, Any]]:
+    """What runs now, by name: calls, and tasks that are in no call; the longest running first."""
+    running = list(fold.tree.open.values())
+    calling = {span.task_id for span in running if span.kind in _BUSY}
+    active = [
+        span for span in running if span.kind in _BUSY or (span.kind is SpanKind.TASK and span.span_id not in calling)
+    ]
+    return [
+        {
+            "span_id": span.span_id,
+            "kind": span.kind.value,
+            "name": span.name,
+            "task": span.task,
+            "agent": span.agent,
+            "since_ms": _number(span.start_ms),
+        }
+        for span in active[:MOST_ACTIVE]
+    ]
+
+
+def _elapsed_ms(fold: TraceFold, now: datetime) -> float:
+    """On the run's own clock once it is over; before that by the time of day, which is all that the reader has."""
+    run = fold.run
+    if run is None or run.start_time is None:
+        return 0.0
+    if run.end_ms is not None:
+        return _number(run.end_ms) or 0.0
+    return round(max(0.0, (now - run.start_time).total_seconds() * 1000), 3)
+
+
+def _number(value: float | Decimal | None) -> float | None:
+    """A JSON number: finite, no longer than anyone can see."""
+    if value is None:
+        return None
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    return number if isinstance(value, Decimal) else round(number, 3)

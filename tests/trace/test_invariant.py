@@ -1,0 +1,82 @@
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.stream import streams
+
+from ensemble_notebook.domain import event as ev
+from ensemble_notebook.testing.event import EventBuilder
+from ensemble_notebook.testing.invariant import violations
+from ensemble_notebook.trace.execution import ExecutionTrace
+from ensemble_notebook.trace.fold import TraceFold
+from ensemble_notebook.trace.wire import Wire
+
+
+@given(streams())
+def test_every_run_holds_the_invariants(events):
+    assert violations(ExecutionTrace.from_events(events)) == []
+
+
+@given(streams(), st.data())
+def test_every_live_prefix_holds_them_as_far_as_it_goes(events, data):
+    prefix = events[: data.draw(st.integers(0, len(events)))]
+    assert violations(ExecutionTrace.from_events(prefix)) == []
+
+
+@given(streams())
+def test_a_fold_that_is_read_while_it_goes_on_ends_up_like_one_that_is_not(events):
+    live = TraceFold()
+    wire = Wire(live)
+    for event in events:
+        live.add(event)
+        wire.delta(max(0, live.count - 2))
+        wire.details(event.span_id)
+    assert live.spans == TraceFold.of(events).spans
+    assert live.metrics == TraceFold.of(events).metrics
+
+
+@given(streams(), st.data())
+def test_a_lost_event_is_noticed(events, data):
+    place = data.draw(st.integers(0, len(events) - 2))
+    assert violations(ExecutionTrace.from_events(events[:place] + events[place + 1 :]))
+
+
+@given(streams(), st.data())
+def test_a_lost_end_of_an_attempt_breaks_the_sums_even_when_the_numbers_hide_it(events, data):
+    ends = [event.seq for event in events if isinstance(event, ev.LlmAttemptEnded) and event.usage.input_tokens]
+    if not ends:
+        return
+    place = data.draw(st.sampled_from(ends))
+    rest = events[:place] + tuple(replace(event, seq=event.seq - 1) for event in events[place + 1 :])
+    assert any("tokens" in found for found in violations(ExecutionTrace.from_events(rest)))
+
+
+def test_a_lost_row_breaks_the_sums():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm("x", input_tokens=7, retries=[("429", 1.0)])
+    trace = ExecutionTrace.from_events(build.finish())
+    leaves = [span for span in trace.spans if span.usage_leaf]
+    assert len(leaves) == 2
+    for leaf in leaves:
+        found = violations(trace, [span for span in trace.spans if span is not leaf])
+        assert any("its leaves" in each for each in found)
+
+
+def test_a_child_that_outlives_its_parent_is_noticed():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm("x")
+    trace = ExecutionTrace.from_events(build.finish())
+    attempt = next(span for span in trace.spans if span.usage_leaf)
+    attempt.end_ms += 10
+    assert any("not inside its parent" in each for each in violations(trace))
+
+
+def test_an_error_without_a_type_is_noticed():
+    build = EventBuilder({"a": ()}, agents={"a": "Handler"})
+    with build.task("a"):
+        build.fail(ValueError("no"))
+    trace = ExecutionTrace.from_events(build.finish())
+    trace.task("a").span.error_type = None
+    assert any("with an error of type None" in each for each in violations(trace))
