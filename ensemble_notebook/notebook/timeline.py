@@ -67,6 +67,8 @@ class TimelineWidget(anywidget.AnyWidget):
                 self.snapshot = self._wire.snapshot()
                 spent = time.monotonic() - now
                 self._next_snapshot = now + max(_SNAPSHOT_INTERVAL_S, _SNAPSHOT_SHARE * spent)
+            if is_last:
+                self._stop = None  # nothing is left to stop, and the run's handle would keep its output alive
 
     def close(self) -> None:
         """Take it out of the kernel and of all pages."""

@@ -1,0 +1,32 @@
+"""``%load_ext ensemble_notebook`` and ``%unload_ext``: silent, cheap, repeatable, and leaving nothing behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ensemble_notebook.notebook.magic import EnsembleMagics
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+def load(shell: InteractiveShell) -> None:
+    """Add ``%%ensemble`` and ``%ensemble``; a second time changes nothing."""
+    if not _loaded(shell):
+        shell.register_magics(EnsembleMagics)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Take out the magics and their configuration; variables stay."""
+    configurables: list[Any] = shell.configurables
+    for magics in _loaded(shell):
+        configurables.remove(magics)
+        for kind, names in magics.magics.items():
+            for name in names:
+                shell.magics_manager.magics[kind].pop(name, None)
+        shell.magics_manager.registry.pop(type(magics).__name__, None)
+
+
+def _loaded(shell: InteractiveShell) -> list[Any]:
+    """By name, because a reloaded module has another class of the same name."""
+    return [each for each in shell.configurables if type(each).__name__ == EnsembleMagics.__name__]

@@ -1,0 +1,159 @@
+"""Where a cell shows its run: a rich notebook, a notebook without a reader, or a terminal (C30).
+
+A screen is opened at once with what is planned, may follow the run, and is closed with what stays. Its outputs are made
+while the cell runs and only updated later: one that is made later may land in whatever cell is the last by then.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from IPython.display import display as untyped_display
+
+from ensemble_notebook.domain.choice import RunStatus
+from ensemble_notebook.domain.secret import mask
+from ensemble_notebook.errors import ValidationError, did_you_mean
+from ensemble_notebook.notebook.markdown import neutral, plain
+from ensemble_notebook.notebook.picture import output_bundle, plan_bundle
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from ensemble_notebook.domain.plan import ExecutionPlan
+    from ensemble_notebook.ensemble.handle import RunHandle
+    from ensemble_notebook.ensemble.output import EnsembleOutput
+    from ensemble_notebook.notebook.live import Live
+
+VARIABLE: Final = "ENSEMBLE_NOTEBOOK_DISPLAY"
+
+display: Any = untyped_display
+
+
+class Mode(StrEnum):
+    """How a run is shown. ``AUTO``: a widget where somebody watches a notebook, else what fits."""
+
+    AUTO = "auto"
+    WIDGET = "widget"
+    STATIC = "static"
+    TEXT = "text"
+
+
+def mode_of(shell: InteractiveShell, wish: str = Mode.AUTO) -> Mode:
+    """The mode for this shell: the wish, else the environment's, else what the frontend is.
+
+    Without a kernel it is a terminal. A frontend that can't be asked for input is nobody: nbconvert, papermill and
+    nbclient switch input off, and they would write a widget's whole state into the notebook's file.
+
+    Raises:
+        ValidationError: the environment names no mode.
+    """
+    wish = wish if wish != Mode.AUTO else os.environ.get(VARIABLE, "").strip().lower() or Mode.AUTO
+    if wish not in list(Mode):
+        raise ValidationError(f"{VARIABLE} can't be {wish!r}.{did_you_mean(wish, [mode.value for mode in Mode])}")
+    if wish != Mode.AUTO:
+        return Mode(wish)
+    if getattr(shell, "kernel", None) is None:
+        return Mode.TEXT
+    request: dict[str, Any] = getattr(shell, "get_parent", dict)() or {}
+    return Mode.WIDGET if request.get("content", {}).get("allow_stdin") else Mode.STATIC
+
+
+class Screen(Protocol):
+    """The place of one run."""
+
+    def open(self, plan: ExecutionPlan) -> None:
+        """First sign of life."""
+
+    def follow(self, live: Live, handle: RunHandle, /) -> None:
+        """Show the run while it goes on."""
+
+    def close(self, output: EnsembleOutput | None) -> None:
+        """Show what stays; None where the run left nothing."""
+
+
+def screen_for(mode: Mode, *, has_timeline: bool, is_background: bool) -> Screen:
+    """The screen of a cell."""
+    if mode is Mode.TEXT:
+        return TerminalScreen(has_timeline=has_timeline, is_background=is_background)
+    return NotebookScreen(is_live=mode is Mode.WIDGET, has_timeline=has_timeline, is_background=is_background)
+
+
+class NotebookScreen:
+    """Two outputs: the timeline, which ends as a static picture, and the answer below it.
+
+    The widget comes second: a table of what is planned can be shown before the widget's library is imported.
+    """
+
+    def __init__(self, *, is_live: bool, has_timeline: bool, is_background: bool) -> None:
+        self._is_live = is_live
+        self._has_timeline = has_timeline
+        self._is_background = is_background
+        self._timeline: Any = None
+        self._answer: Any = None
+        self._widget: Any = None
+
+    def open(self, plan: ExecutionPlan) -> None:
+        if self._has_timeline:
+            self._timeline = display(plan_bundle(plan, "starting"), raw=True, display_id=True)
+        if self._is_background:
+            # The cell is over when the answer comes: its place has to be made now.
+            self._answer = display(_text_bundle(""), raw=True, display_id=True)
+
+    def follow(self, live: Live, handle: RunHandle, /) -> None:
+        if self._is_live and self._has_timeline:
+            from ensemble_notebook.notebook.timeline import TimelineWidget
+
+            self._widget = TimelineWidget(live.wire, handle.cancel)
+            self._timeline.update(self._widget)
+            live.show(self._widget)
+
+    def close(self, output: EnsembleOutput | None) -> None:
+        if self._widget is not None and output is not None:
+            from ensemble_notebook.notebook.timeline import keep
+
+            keep(output, self._widget)
+        if self._has_timeline:
+            self._timeline.update(_text_bundle("") if output is None else output_bundle(output), raw=True)
+        if output is not None and output.status is RunStatus.COMPLETED and output.raw.strip():
+            if self._answer is None:
+                display(answer_bundle(output.raw), raw=True)
+            else:
+                self._answer.update(answer_bundle(output.raw), raw=True)
+
+
+class TerminalScreen:
+    """A table that moves while the cell runs, and the answer below it. In the background nothing is shown."""
+
+    def __init__(self, *, has_timeline: bool, is_background: bool) -> None:
+        self._has_timeline = has_timeline and not is_background
+        self._has_answer = not is_background
+        self._table: Any = None
+
+    def open(self, plan: ExecutionPlan) -> None:
+        """The table appears with its first event, which is there at once."""
+
+    def follow(self, live: Live, _handle: RunHandle, /) -> None:
+        if self._has_timeline:
+            from ensemble_notebook.notebook.terminal import TerminalTable
+
+            self._table = TerminalTable(live.wire)
+            self._table.open()
+            live.show(self._table)
+
+    def close(self, output: EnsembleOutput | None) -> None:
+        if self._table is not None:
+            self._table.close()
+        if self._has_answer and output is not None and output.status is RunStatus.COMPLETED and output.raw.strip():
+            display(_text_bundle("\n" + plain(mask(output.raw))), raw=True)
+
+
+def answer_bundle(raw: str) -> dict[str, Any]:
+    """The final answer: a model's text, shown as Markdown in which nothing but formatting is left (C30)."""
+    text = mask(raw)
+    return {"text/plain": plain(text), "text/markdown": neutral(text)}
+
+
+def _text_bundle(text: str) -> dict[str, Any]:
+    return {"text/plain": text}
