@@ -1,0 +1,127 @@
+"""``enable`` and ``disable``: ``%%ensemble`` without ``%load_ext``, through IPython's own ``lazy_magics``.
+
+IPython reads one configuration file per place, which others write to as well: what is there stays there, and what
+``enable`` put in is all that ``disable`` takes out. The magic's module is imported when the magic is first used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ensemble_notebook.cli.resource import resource
+from ensemble_notebook.errors import EnsembleError
+
+_TEMPLATE: Final = "ipython_config.lazy_magics.json"
+_FILE: Final = "ipython_config.json"
+
+
+def user_file() -> Path:
+    """The configuration of this user, in all environments."""
+    from IPython.paths import get_ipython_dir
+
+    return Path(get_ipython_dir()) / "profile_default" / _FILE
+
+
+def environment_file() -> Path:
+    """The configuration of this Python environment, for all its users."""
+    return Path(sys.prefix) / "etc" / "ipython" / _FILE
+
+
+def enable(file: Path) -> bool:
+    """Have IPython know ``%%ensemble`` from the start. Returns False where it did already.
+
+    Raises:
+        EnsembleError: the file is no JSON object, gives the name to another module, or has a Python file beside it
+            that sets the same option, which a JSON file would silently replace.
+    """
+    config, ours = _read(file), _template()
+    if _merged(config, ours) == config:
+        return False
+    _refuse_python_config(file.with_suffix(".py"))
+    _write(file, _merged(config, ours))
+    return True
+
+
+def disable(file: Path) -> bool:
+    """Take back what `enable` did. Returns False where there was nothing to take back.
+
+    Raises:
+        EnsembleError: the file is no JSON object.
+    """
+    config = _read(file)
+    rest = _without(config, _template())
+    if rest == config:
+        return False
+    if rest:
+        _write(file, rest)
+    else:
+        file.unlink()
+    return True
+
+
+def _template() -> dict[str, Any]:
+    template: dict[str, Any] = json.loads((resource("jupyter-config") / _TEMPLATE).read_text(encoding="utf-8"))
+    return template
+
+
+def _read(file: Path) -> dict[str, Any]:
+    if not file.exists():
+        return {}
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise EnsembleError(f"{file} is no valid JSON ({error}). Repair or remove it, then try again.") from error
+    if not isinstance(config, dict):
+        raise EnsembleError(f"{file} holds no JSON object. Repair or remove it, then try again.")
+    return config
+
+
+def _write(file: Path, config: Mapping[str, Any]) -> None:
+    """All or nothing: a half-written configuration would keep IPython from reading any of it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    draft.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    draft.replace(file)
+
+
+def _merged(config: Mapping[str, Any], ours: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    merged = dict(config)
+    for key, value in ours.items():
+        name = f"{path}.{key}".lstrip(".")
+        if isinstance(value, Mapping):
+            theirs = config.get(key, {})
+            if not isinstance(theirs, Mapping):
+                raise EnsembleError(f"{name} holds {theirs!r} where names belong. Repair it, then try again.")
+            merged[key] = _merged(theirs, value, name)
+        elif config.get(key, value) != value:
+            raise EnsembleError(f"{name} is {config[key]!r} already, which is not ours to change.")
+        else:
+            merged[key] = value
+    return merged
+
+
+def _without(config: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the entries that are exactly ours, and without what is empty for lack of them."""
+    rest = {}
+    for key, value in config.items():
+        mine = ours.get(key)
+        kept = _without(value, mine) if isinstance(value, Mapping) and isinstance(mine, Mapping) else value
+        if key in ours and (kept == mine or (kept == {} and value)):
+            continue
+        rest[key] = kept
+    return rest
+
+
+def _refuse_python_config(file: Path) -> None:
+    if file.exists() and re.search(r"^[^#\n]*\blazy_magics\b", file.read_text(encoding="utf-8"), re.MULTILINE):
+        ((name, module),) = _template()["MagicsManager"]["lazy_magics"].items()
+        raise EnsembleError(
+            f"{file} sets lazy_magics itself, and a JSON file beside it would replace what it says. "
+            f"Add this entry there instead: {name!r}: {module!r}"
+        )

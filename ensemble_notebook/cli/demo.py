@@ -1,0 +1,107 @@
+"""``demo``: the first notebook, run without a browser on the local model, and then opened in one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.cli.resource import resource
+from ensemble_notebook.errors import EnsembleError
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+NOTEBOOK: Final = "01-first-ensemble.ipynb"
+_CELL_TIMEOUT_S: Final = 900
+
+
+def demo(folder: Path | None, *, opens: bool) -> None:
+    """Run the notebook, say where the result is and what it took, and open JupyterLab on it.
+
+    Args:
+        folder: where the result goes; None: a new temporary folder.
+        opens: False keeps JupyterLab closed; it stays so on CI and where there is no display.
+
+    Raises:
+        EnsembleError: a cell failed; the notebook is written as far as it came.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="ensemble-demo-")) if folder is None else folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    result = folder / NOTEBOOK
+    notebook = _executed(resource("notebooks") / NOTEBOOK, result)
+    print(f"\nThe notebook with its results is {result}\n")
+    print(table(notebook))
+    if opens and _has_display():
+        _open(result)
+
+
+def table(notebook: NotebookNode) -> str:
+    """Task, tokens and seconds of every run whose trace the notebook holds."""
+    rows = [("task", "tokens", "seconds"), *_task_rows(notebook)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return "\n".join(f"{task:<{widths[0]}}  {tokens:>{widths[1]}}  {time:>{widths[2]}}" for task, tokens, time in rows)
+
+
+def _executed(source: Path, result: Path) -> NotebookNode:
+    try:
+        import nbformat
+        from nbclient import NotebookClient
+        from nbclient.exceptions import CellExecutionError
+    except ImportError as error:
+        message = f"The demo needs {error.name}: pip install 'ensemble-notebook[lab]'"
+        raise EnsembleError(message) from error
+
+    notebook: NotebookNode = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
+    count = len(notebook.cells)
+
+    def tell(cell_index: int, **_: Any) -> None:
+        print(f"\r{NOTEBOOK}: cell {cell_index + 1} of {count}", end="", file=sys.stderr, flush=True)
+
+    client = NotebookClient(
+        notebook,
+        timeout=_CELL_TIMEOUT_S,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(result.parent)}},
+        on_cell_start=tell,
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        raise EnsembleError(f"A cell of the demo failed: {error.ename}: {error.evalue}\nSee {result}") from error
+    finally:
+        print(file=sys.stderr)
+        nbformat.write(notebook, result)  # type: ignore[no-untyped-call]
+    return notebook
+
+
+def _task_rows(notebook: NotebookNode) -> Iterator[tuple[str, str, str]]:
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            trace = output.get("data", {}).get("application/vnd.ensemble.trace+json")
+            for row in (trace or {}).get("rows", ()):
+                if row["kind"] == "task" and row.get("end_ms") is not None:
+                    tokens = [row.get("input_tokens"), row.get("output_tokens")]
+                    known = [number for number in tokens if number is not None]
+                    seconds = (row["end_ms"] - row["start_ms"]) / 1000
+                    yield row["name"], str(sum(known)) if known else "-", f"{seconds:.1f}"
+
+
+def _has_display() -> bool:
+    if os.environ.get("CI"):
+        return False
+    is_windowless = sys.platform.startswith(("linux", "freebsd"))
+    return not is_windowless or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _open(notebook: Path) -> None:
+    if shutil.which("jupyter-lab", path=str(Path(sys.executable).parent)) is None:
+        print("\nJupyterLab is not installed here: pip install 'ensemble-notebook[lab]'")
+        return
+    print("\nOpening JupyterLab; Ctrl-C here ends it.")
+    subprocess.run([sys.executable, "-m", "jupyter", "lab", str(notebook)], check=False)

@@ -1,0 +1,151 @@
+"""The command ``jupyter ensemble`` (CELL section 6): its sub-commands, and what it tells the shell at the end."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from ensemble_notebook import __version__
+from ensemble_notebook.cell.option import add_run_options
+from ensemble_notebook.errors import EnsembleError, RunInterrupted
+
+DONE: Final = 0
+FAILED: Final = 1
+MISTAKE: Final = 2
+INTERRUPTED: Final = 130
+
+_EPILOG: Final = """\
+exit status:
+  0    done
+  1    the run, the demo or the installation failed
+  2    a mistake in the command or in the cell; nothing was run
+  130  interrupted
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command says. Returns the exit status; errors are short and go to stderr."""
+    parser = _parser()
+    try:
+        parsed = parser.parse_args(arguments)
+        if parsed.command is None:
+            parser.print_help()
+            return MISTAKE
+        parsed.act(parsed)
+    except (EnsembleError, RunInterrupted) as error:
+        print("\n".join(error._render_traceback_()), file=sys.stderr)
+        is_interrupt = isinstance(error, RunInterrupted)
+        is_mistake = isinstance(error, ValueError)  # a definition or its inputs: nothing was run
+        return INTERRUPTED if is_interrupt else MISTAKE if is_mistake else FAILED
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    return DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="jupyter ensemble",
+        description="Teams of language-model agents in a notebook cell.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"ensemble-notebook {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    _add_demo(commands.add_parser("demo", help="run the first notebook on the local model, and open it"))
+    _add_run(commands.add_parser("run", help="run a cell that is in a file"))
+    _add_validate(commands.add_parser("validate", help="check a cell that is in a file, and show its plan"))
+    _add_enable(commands.add_parser("enable", help="have IPython know %%ensemble without %load_ext".replace("%", "%%")))
+    _add_disable(commands.add_parser("disable", help="take back what enable did"))
+    _add_models(commands.add_parser("models", help="fetch the local model"))
+    return parser
+
+
+def _add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dir", type=Path, dest="folder", help="where the result goes (a new temporary folder)")
+    parser.add_argument("--no-open", action="store_false", dest="opens", help="do not open JupyterLab")
+    parser.set_defaults(act=_demo)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    file = "a cell's body in YAML, with or without its %%%%ensemble line; - reads it from stdin"
+    parser.add_argument("file", metavar="CELL.yaml", help=file)
+    add_run_options(parser)
+    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the answer there")
+    parser.set_defaults(act=_run)
+
+
+def _add_validate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="CELL.yaml", help="as for run")
+    add_run_options(parser)
+    parser.set_defaults(act=_validate)
+
+
+def _add_enable(parser: argparse.ArgumentParser) -> None:
+    _add_place(parser)
+    parser.set_defaults(act=_enable)
+
+
+def _add_disable(parser: argparse.ArgumentParser) -> None:
+    _add_place(parser)
+    parser.set_defaults(act=_disable)
+
+
+def _add_place(parser: argparse.ArgumentParser) -> None:
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument("--user", action="store_true", help="for this user, in every environment (the default)")
+    place.add_argument("--sys-prefix", action="store_true", dest="is_environment", help="for this Python environment")
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    pull = actions.add_parser("pull", help="fetch the weights of the default local model, once")
+    pull.set_defaults(act=_pull)
+
+
+def _demo(arguments: argparse.Namespace) -> None:
+    from ensemble_notebook.cli.demo import demo
+
+    demo(arguments.folder, opens=arguments.opens)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    from ensemble_notebook.cli.execution import run_file
+
+    run_file(arguments)
+
+
+def _validate(arguments: argparse.Namespace) -> None:
+    from ensemble_notebook.cli.execution import validate_file
+
+    validate_file(arguments)
+
+
+def _enable(arguments: argparse.Namespace) -> None:
+    from ensemble_notebook.cli.autoload import enable, environment_file, user_file
+
+    file = environment_file() if arguments.is_environment else user_file()
+    print(f"%%ensemble is {'now enabled' if enable(file) else 'enabled already'} in {file}")
+
+
+def _disable(arguments: argparse.Namespace) -> None:
+    from ensemble_notebook.cli.autoload import disable, environment_file, user_file
+
+    file = environment_file() if arguments.is_environment else user_file()
+    print(f"%%ensemble {'is no longer' if disable(file) else 'was not'} enabled in {file}")
+
+
+def _pull(_: argparse.Namespace) -> None:
+    from ensemble_notebook.models.weight import pull_weights
+
+    print(f"The weights are in {pull_weights()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
