@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from ensemble_notebook.domain.definition import definition
@@ -80,9 +80,20 @@ class Ensemble(EnsembleDefinition):
         await handle.drive()
         return await handle
 
-    def start(self, inputs: Inputs = None, /, *, timeout: float | None = None, **variables: Any) -> RunHandle:
-        """Run in the background; mistakes are raised here, what happens in the run by the handle."""
-        handle = self._handle(inputs, variables, timeout)
+    def start(
+        self,
+        inputs: Inputs = None,
+        /,
+        *,
+        timeout: float | None = None,
+        listeners: Sequence[Any] = (),
+        **variables: Any,
+    ) -> RunHandle:
+        """Run in the background; mistakes are raised here, what happens in the run by the handle.
+
+        All is as in `run`; `listeners` are those of this one run, beside the ensemble's own.
+        """
+        handle = self._handle(inputs, variables, timeout, listeners=listeners)
         handle.begin()
         return handle
 
@@ -146,7 +157,13 @@ class Ensemble(EnsembleDefinition):
         return graph, warnings
 
     def _handle(
-        self, inputs: Inputs, variables: Mapping[str, Any], timeout: float | None, *, streams: bool = False
+        self,
+        inputs: Inputs,
+        variables: Mapping[str, Any],
+        timeout: float | None,
+        *,
+        listeners: Sequence[Any] = (),
+        streams: bool = False,
     ) -> RunHandle:
         """Everything that can be refused is refused here."""
         if inputs is not None and not isinstance(inputs, Mapping):
@@ -157,6 +174,7 @@ class Ensemble(EnsembleDefinition):
         values = {**self.inputs, **(inputs or {}), **variables}
         texts = (text for node in graph.tasks for text in (node.task.description, node.task.expected_output))
         check_variables(texts, values)
+        listeners = (*self.listeners, *listeners)
         order = Order(
             graph=graph,
             plan=make_plan(graph, values),
@@ -166,6 +184,6 @@ class Ensemble(EnsembleDefinition):
             inputs=values,
             max_concurrency=self.max_concurrency,
             warnings=warnings,
-            streams=streams or wants_tokens(self.listeners),
+            streams=streams or wants_tokens(listeners),
         )
-        return RunHandle(self, order, default_source(), SystemClock(), uuid.uuid4().hex[:12], timeout)
+        return RunHandle(self, order, default_source(), SystemClock(), uuid.uuid4().hex[:12], timeout, listeners)

@@ -40,7 +40,14 @@ class RunHandle:
     """
 
     def __init__(
-        self, ensemble: Ensemble, order: Order, source: ChatSource, clock: Clock, run_id: str, timeout_s: float | None
+        self,
+        ensemble: Ensemble,
+        order: Order,
+        source: ChatSource,
+        clock: Clock,
+        run_id: str,
+        timeout_s: float | None,
+        listeners: Sequence[Any],
     ) -> None:
         self.run_id = run_id
         self.name = ensemble.name
@@ -51,6 +58,7 @@ class RunHandle:
         self._source = source
         self._clock = clock
         self._timeout_s = timeout_s
+        self._listeners = listeners
         self._error: BaseException | None = None
         self._driver: Driver | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -131,7 +139,7 @@ class RunHandle:
     async def drive(self, sinks: Sequence[Sink] = ()) -> None:
         """Run on the current loop. Never raises for what happened inside the run; only a cancellation comes through."""
         loop = self._loop = asyncio.get_running_loop()
-        delivery = Delivery(self._ensemble.listeners)
+        delivery = Delivery(self._listeners)
         log = LogView(self._order.graph, is_verbose=self._ensemble.verbose)
         self._stream = EventStream(self.run_id, self._clock, [log.put, delivery.put, *sinks])
         driver = self._driver = Driver(self._order, self._source, self._stream, self._clock)
