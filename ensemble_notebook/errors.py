@@ -176,10 +176,18 @@ class CircularDependencyError(ValidationError):
         nodes: the names on exactly one cycle, in order, the first one not repeated.
     """
 
-    def __init__(self, kind: str, nodes: Sequence[str], problems: Sequence[Problem] = ()) -> None:
+    def __init__(
+        self,
+        kind: str,
+        nodes: Sequence[str],
+        subject: Any = None,
+        field: str | None = None,
+        others: Sequence[Problem] = (),
+    ) -> None:
         self.nodes = tuple(nodes)
         circle = " -> ".join([*self.nodes, self.nodes[0]])
-        super().__init__(problems or Problem(f"Circular {kind} dependency: {circle}. Remove one of these links."))
+        message = f"Circular {kind} dependency: {circle}. Remove one of these links."
+        super().__init__([Problem(message, subject, field), *others])
 
 
 class PromptTemplateError(EnsembleError, ValueError):

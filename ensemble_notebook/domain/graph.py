@@ -135,7 +135,7 @@ def _task_names(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
     taken: dict[str, Task] = {}
     for task in tasks:
         if task.name is not None:
-            if task.name in taken:
+            if taken.get(task.name, task) is not task:
                 problems.append(Problem(f"Task name {task.name!r} stands twice. Give each task its own.", task, "name"))
             taken.setdefault(task.name, task)
     names = []

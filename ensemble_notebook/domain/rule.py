@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ensemble_notebook.domain.agent import check_tools
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.graph import Graph, TaskNode, build_graph
-from ensemble_notebook.domain.plan import find_cycle
+from ensemble_notebook.domain.plan import find_cycle, topological_order
 from ensemble_notebook.errors import CircularDependencyError, Problem, ValidationError
 
 
@@ -64,10 +64,7 @@ def _refuse_cycles(graph: Graph, problems: Sequence[Problem]) -> None:
         cycle = find_cycle(edges)
         if cycle is not None:
             names = [nodes[index][0] for index in cycle]
-            circle = " -> ".join([*names, names[0]])
-            message = f"Circular {kind} dependency: {circle}. Remove one of these links."
-            found = Problem(message, nodes[cycle[0]][1], field)
-            raise CircularDependencyError(kind, names, [found, *problems])
+            raise CircularDependencyError(kind, names, nodes[cycle[0]][1], field, problems)
 
 
 def _membership(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
@@ -90,9 +87,7 @@ def _context_order(graph: Graph) -> Iterator[Problem]:
         for index in node.context:
             read = graph.tasks[index]
             message = None
-            if index == node.index:
-                message = f"Task {node.name!r} can't read its own output."
-            elif read.phase is not None and read.phase != node.phase:
+            if read.phase is not None and read.phase != node.phase:
                 if not before[node.phase or 0] >> read.phase & 1:
                     message = _far_phase(graph, node, read)
             elif node.is_chained and index > node.index:
@@ -120,21 +115,11 @@ def _far_phase(graph: Graph, node: TaskNode, read: TaskNode) -> str:
 
 def _predecessors(graph: Graph) -> list[int]:
     """For each phase, all phases that have completed when it starts, as the bits of a number. They form no cycle."""
-    found: list[int | None] = [None] * len(graph.phases)
-    for root in range(len(graph.phases)):
-        stack = [root]
-        while stack:
-            phase = graph.phases[stack[-1]]
-            waiting = [each for each in phase.after if found[each] is None]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            before = 0
-            for each in phase.after:
-                before |= (found[each] or 0) | 1 << each
-            found[phase.index] = before
-    return [each or 0 for each in found]
+    before = [0] * len(graph.phases)
+    for index in topological_order([phase.after for phase in graph.phases]):
+        for each in graph.phases[index].after:
+            before[index] |= before[each] | 1 << each
+    return before
 
 
 def _merged_tools(graph: Graph) -> Iterator[Problem]:

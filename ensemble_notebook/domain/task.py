@@ -83,15 +83,21 @@ class Task(Checked):
     def _check_handler(self) -> None:
         if self.handler is None:
             return
-        if not callable(self.handler) and tool_names(self.handler) is None:
-            raise self._refuse(
-                "handler", f"Task handler must be a function or a tool, got {type(self.handler).__name__}."
-            )
+        if not callable(self.handler):
+            self._check_handler_tool()
         for field, value in (("agent", self.agent), ("llm", self.llm), ("tools", self.tools or None)):
             if value is not None:
                 raise self._refuse(
                     field, f"A task has a handler or {field}, not both: the handler runs instead of an agent."
                 )
+
+    def _check_handler_tool(self) -> None:
+        kind, names = type(self.handler).__name__, tool_names(self.handler)
+        if names is None:
+            raise self._refuse("handler", f"Task handler must be a function or a tool, got {kind}.")
+        if len(names) > 1:
+            message = f"Task handler must be one tool, but {kind} holds several: {', '.join(names)}. Pass one of them."
+            raise self._refuse("handler", message)
 
     def __repr__(self) -> str:
         """Name and the start of the description."""

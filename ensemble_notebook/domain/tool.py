@@ -5,6 +5,7 @@ Knows nothing of how a tool is called; that is the engine's.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -93,13 +94,8 @@ def is_langchain_tool(value: object) -> bool:
 def tool_methods(value: object) -> Iterator[object]:
     """The attributes of an object that carry LangChain's ``@tool``, in definition order (E1)."""
     for name in dict.fromkeys(name for cls in type(value).__mro__ for name in vars(cls) if not name.startswith("__")):
-        if is_langchain_tool(vars_lookup(type(value), name)):
+        if is_langchain_tool(inspect.getattr_static(value, name)):
             yield getattr(value, name)
-
-
-def vars_lookup(cls: type, name: str) -> object:
-    """The raw class attribute, without running descriptors of the user's object."""
-    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
 def tool_names(value: object) -> tuple[str, ...] | None:

@@ -1,0 +1,84 @@
+"""What one ensemble can check by itself (E4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ensemble_notebook.domain.choice import ErrorStrategy, Workflow
+from ensemble_notebook.domain.cost import CostConfiguration
+from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.phase import Phase
+from ensemble_notebook.domain.task import Task
+from ensemble_notebook.errors import ValidationError
+
+WRITE = Task.of("Write")
+
+
+def refusal(**fields: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        EnsembleDefinition(**{"tasks": [WRITE], **fields})
+    return str(caught.value)
+
+
+def test_an_ensemble_is_sequential_and_fails_fast_unless_it_says_otherwise_e4() -> None:
+    ensemble = EnsembleDefinition(tasks=[WRITE])
+    assert (ensemble.workflow, ensemble.error_strategy) == (Workflow.SEQUENTIAL, ErrorStrategy.FAIL_FAST)
+    assert (ensemble.llm, ensemble.max_concurrency, ensemble.cost, ensemble.name) == (None, None, None, None)
+    assert (ensemble.phases, ensemble.agents, ensemble.listeners, dict(ensemble.inputs)) == ((), (), (), {})
+
+
+@pytest.mark.parametrize("field, kind", [("tasks", "Task"), ("phases", "Phase"), ("agents", "Agent")])
+def test_members_are_of_their_kind(field: str, kind: str) -> None:
+    assert refusal(**{field: [3]}) == f"Ensemble {field}[0] must be a {kind}, got int."
+
+
+def test_members_that_were_swapped_are_named() -> None:
+    assert refusal(tasks=[WRITE, Phase.of("draft", WRITE)]) == "Ensemble tasks[1] must be a Task, got Phase."
+
+
+class Watcher:
+    def on_event(self, event: Any) -> None: ...
+
+
+class AsyncWatcher:
+    async def on_event(self, event: Any) -> None: ...
+
+
+async def watch(event: Any) -> None: ...
+
+
+def test_a_listener_is_callable_or_has_on_event() -> None:
+    listeners = (print, Watcher())
+    assert EnsembleDefinition(tasks=[WRITE], listeners=listeners).listeners == listeners
+    assert refusal(listeners=[print, 3]) == "Listener at index 1 (int) is neither callable nor has on_event(event)."
+
+
+@pytest.mark.parametrize("listener", [AsyncWatcher(), watch], ids=["object", "function"])
+def test_a_listener_that_nobody_would_await_is_refused(listener: Any) -> None:
+    assert "is async; make it a plain function" in refusal(listeners=[listener])
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.0, True, "2"], ids=repr)
+def test_concurrency_is_at_least_1(value: Any) -> None:
+    assert refusal(max_concurrency=value) == f"Ensemble max_concurrency must be a whole number >= 1, got {value!r}."
+
+
+def test_cost_is_a_cost_configuration() -> None:
+    own = CostConfiguration(input_rate=1, output_rate=2)
+    assert EnsembleDefinition(tasks=[WRITE], cost=own).cost is own
+    assert refusal(cost=0.1) == "Ensemble cost must be a CostConfiguration, got float."
+
+
+@pytest.mark.parametrize("name", ["", "a b", "größe", "a-b", 3])
+def test_inputs_are_named_like_template_variables_e6(name: Any) -> None:
+    assert refusal(inputs={name: 1}).startswith(f"Input {name!r} can't be a template variable")
+
+
+def test_inputs_map_names_to_values() -> None:
+    assert refusal(inputs=["topic"]) == "Ensemble inputs must map names to values, got list."
+
+
+def test_a_model_is_checked_by_its_form() -> None:
+    assert refusal(llm=3).startswith("Ensemble llm must be a LangChain chat model or a spec text")

@@ -1,0 +1,35 @@
+"""Agents derived from descriptions (E2)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ensemble_notebook.domain.agent import INHERIT
+from ensemble_notebook.domain.role import derived_agent, derived_role
+
+
+@pytest.mark.parametrize(
+    "description, role",
+    [
+        ("Research the tides", "Researcher"),
+        ("WRITE a haiku", "Writer"),
+        ("Please analyse the data", "Analyst"),
+        ("Carefully, and slowly, translate this", "Translator"),
+        ("Think about everything, then write it down", "Agent"),
+        ("Rewritten texts", "Agent"),
+        ("42", "Agent"),
+        ("思考", "Agent"),
+    ],
+)
+def test_the_first_known_verb_among_the_first_words_makes_the_role_e2(description: str, role: str) -> None:
+    assert derived_role(description) == role
+
+
+@given(st.text(min_size=1).filter(str.strip))
+def test_every_description_has_an_agent_whose_goal_it_is_e2(description: str) -> None:
+    agent = derived_agent(description)
+    assert agent.goal == description
+    assert agent.role
+    assert agent.llm is INHERIT

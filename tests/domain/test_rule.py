@@ -1,0 +1,210 @@
+"""The rules between the objects of an ensemble (E5, E26)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ensemble_notebook.domain.agent import Agent
+from ensemble_notebook.domain.choice import Workflow
+from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.phase import Phase
+from ensemble_notebook.domain.rule import check_ensemble
+from ensemble_notebook.domain.task import Task
+from ensemble_notebook.errors import CircularDependencyError, ValidationError
+
+WRITER, EDITOR = Agent(role="Writer", goal="Write"), Agent(role="Editor", goal="Edit")
+
+
+def task(name: str, *context: Task | str, **fields: Any) -> Task:
+    return Task.of(name, name=name, context=context, **fields)
+
+
+def phase(name: str, *after: Phase | str, tasks: tuple[Task, ...] = ()) -> Phase:
+    return Phase.of(name, *(tasks or [task(f"{name}_task")]), after=after)
+
+
+def ensemble(*tasks: Task, workflow: Workflow = Workflow.SEQUENTIAL, **fields: Any) -> EnsembleDefinition:
+    return EnsembleDefinition(tasks=tasks, workflow=workflow, **fields)
+
+
+def refusal(made: EnsembleDefinition) -> ValidationError:
+    with pytest.raises(ValidationError) as caught:
+        check_ensemble(made)
+    return caught.value
+
+
+def test_a_sound_ensemble_gives_its_graph_and_no_warnings() -> None:
+    one = task("one", agent=WRITER)
+    graph, warnings = check_ensemble(ensemble(one, task("two", one), agents=[WRITER]))
+    assert [node.name for node in graph.tasks] == ["one", "two"]
+    assert warnings == ()
+
+
+def test_there_is_at_least_one_task_or_phase_e5() -> None:
+    assert str(refusal(ensemble())) == "An ensemble needs at least one task or phase."
+
+
+def test_tasks_and_phases_do_not_mix_e4() -> None:
+    made = EnsembleDefinition(tasks=[task("one")], phases=[phase("p")])
+    assert str(refusal(made)) == "An ensemble has tasks or phases, not both. Put the tasks into a phase."
+
+
+def test_all_problems_are_found_at_once_each_with_its_place() -> None:
+    late = task("late")
+    reader = task("reader", "nobody", late)
+    twin = task("late")
+    error = refusal(ensemble(reader, late, twin, task("stranger", agent=WRITER), agents=[EDITOR]))
+    places = [(problem.subject, problem.field, problem.item) for problem in error.problems]
+    stranger = next(problem.subject for problem in error.problems if problem.field == "agent")
+    assert places == [
+        (twin, "name", None),
+        (reader, "context", 0),
+        (stranger, "agent", None),
+        (reader, "context", 1),
+    ]
+
+
+# --- names and members ---
+
+
+def test_a_task_name_stands_once_e2() -> None:
+    assert str(refusal(ensemble(task("one"), task("one")))) == ("Task name 'one' stands twice. Give each task its own.")
+
+
+def test_a_task_stands_once() -> None:
+    one = task("one")
+    assert str(refusal(ensemble(one, one))) == (
+        "Task(one: 'one') stands twice in the ensemble. Make a second task for it."
+    )
+
+
+def test_a_phase_name_stands_once_e3() -> None:
+    made = EnsembleDefinition(phases=[phase("p", tasks=(task("a"),)), phase("p", tasks=(task("b"),))])
+    assert str(refusal(made)) == "Phase name 'p' stands twice. Give each phase its own."
+
+
+def test_the_agents_of_tasks_are_among_the_agents_by_identity_e4() -> None:
+    double = Agent(role="Writer", goal="Write")
+    assert str(refusal(ensemble(task("one", agent=double), agents=[WRITER, EDITOR]))) == (
+        "Task 'one' is done by 'Writer', who is not in the ensemble's agents ('Writer', 'Editor')."
+    )
+
+
+def test_without_a_list_of_agents_every_agent_may_work() -> None:
+    assert check_ensemble(ensemble(task("one", agent=WRITER)))[1] == ()
+
+
+def test_an_agent_without_a_task_is_a_warning_e4() -> None:
+    _, warnings = check_ensemble(ensemble(task("one", agent=WRITER), agents=[WRITER, EDITOR]))
+    assert warnings == ("Agent 'Editor' has no task.",)
+
+
+def test_tools_of_task_and_agent_have_different_names() -> None:
+    def search(query: str) -> str:
+        return query
+
+    holder = Agent(role="Searcher", goal="Find", tools=[search])
+    error = refusal(ensemble(task("one", agent=holder, tools=[search])))
+    assert str(error).startswith("Task 'one' with agent 'Searcher': Tool name 'search' stands twice")
+    assert error.problems[0].field == "tools"
+
+
+# --- cycles (E5) ---
+
+
+def test_a_cycle_of_tasks_is_named_exactly_and_in_order_e5() -> None:
+    tasks = [task("before"), task("a", "b", "before"), task("b", "c"), task("c", "a"), task("behind", "a")]
+    error = refusal(ensemble(*tasks, workflow=Workflow.PARALLEL))
+    assert isinstance(error, CircularDependencyError)
+    assert error.nodes == ("a", "b", "c")
+    assert str(error) == "Circular context dependency: a -> b -> c -> a. Remove one of these links."
+    assert (error.problems[0].subject, error.problems[0].field) == (tasks[1], "context")
+
+
+def test_a_cycle_of_phases_is_named_exactly_e5() -> None:
+    error = refusal(EnsembleDefinition(phases=[phase("serve", "fish"), phase("fish", "serve"), phase("bill", "serve")]))
+    assert isinstance(error, CircularDependencyError)
+    assert error.nodes == ("serve", "fish")
+    assert "Circular phase dependency: serve -> fish -> serve." in str(error)
+
+
+def test_a_task_that_reads_itself_by_its_made_up_name_is_a_cycle_of_one() -> None:
+    error = refusal(ensemble(Task.of("Write it", context=["writer_1"])))
+    assert isinstance(error, CircularDependencyError)
+    assert error.nodes == ("writer_1",)
+
+
+def test_a_cycle_keeps_the_other_problems_beside_it() -> None:
+    error = refusal(ensemble(task("a", "b", "nobody"), task("b", "a"), workflow=Workflow.PARALLEL))
+    assert isinstance(error, CircularDependencyError)
+    assert [problem.item for problem in error.problems] == [None, 1]
+    assert str(error).startswith("2 problems:\n- Circular context dependency: a -> b -> a.")
+
+
+# --- order (E5, E26) ---
+
+
+def test_a_sequence_reads_only_what_came_before_e5() -> None:
+    late = task("late")
+    error = refusal(ensemble(task("one"), task("two", "one", late), late))
+    assert str(error) == (
+        "Task 'two' reads 'late', which appears later in the list. Move 'late' up, "
+        "or use workflow 'parallel', where the order of the list does not matter."
+    )
+    assert error.problems[0].item == 1
+
+
+def test_a_sequence_reads_only_what_is_in_the_list_e5() -> None:
+    assert "is not in the list of tasks" in str(refusal(ensemble(task("one", task("absent")))))
+
+
+def test_parallel_tasks_may_stand_in_any_order_e5() -> None:
+    late = task("late")
+    graph, _ = check_ensemble(ensemble(task("one", late), late, workflow=Workflow.PARALLEL))
+    assert graph.tasks[0].context == (1,)
+
+
+def test_a_phase_reads_any_phase_that_comes_before_it_however_far_e26() -> None:
+    first = task("first")
+    phases = [
+        phase("c", "b", tasks=(task("reader", first),)),
+        phase("b", "a"),
+        phase("a", tasks=(first,)),
+    ]
+    graph, _ = check_ensemble(EnsembleDefinition(phases=phases))
+    assert graph.context_names(graph.tasks[0]) == ("first",)
+
+
+@pytest.mark.parametrize("after", [(), ("beside",)])
+def test_a_phase_reads_no_other_phase_e26(after: tuple[str, ...]) -> None:
+    first = task("first")
+    phases = [phase("beside"), phase("a", tasks=(first,)), phase("b", *after, tasks=(task("reader", first),))]
+    assert str(refusal(EnsembleDefinition(phases=phases))) == (
+        "Task 'reader' in phase 'b' reads 'first' of phase 'a', which does not come before it. "
+        "Add 'a' to the 'after' of phase 'b'."
+    )
+
+
+def test_a_phase_reads_no_later_phase_e26() -> None:
+    last = task("last")
+    phases = [phase("a", tasks=(task("reader", last),)), phase("b", "a", tasks=(last,))]
+    assert "which does not come before it" in str(refusal(EnsembleDefinition(phases=phases)))
+
+
+def test_inside_a_phase_its_own_workflow_decides_about_order_e26() -> None:
+    late = task("late")
+    tasks = (task("one", late), late)
+    made = EnsembleDefinition(phases=[Phase.of("p", *tasks)], workflow=Workflow.SEQUENTIAL)
+    assert "appears later in the list" in str(refusal(made))
+    check_ensemble(EnsembleDefinition(phases=[Phase.of("p", *tasks, workflow=Workflow.PARALLEL)]))
+
+
+def test_a_ladder_of_a_thousand_phases_is_checked_without_recursion() -> None:
+    first = task("first")
+    phases = [phase("p0", tasks=(first,))]
+    phases += [phase(f"p{i}", f"p{i - 1}") for i in range(1, 1000)]
+    phases.append(phase("last", "p999", tasks=(task("reader", first),)))
+    graph, _ = check_ensemble(EnsembleDefinition(phases=phases[::-1]))
+    assert graph.tasks[0].context == (1000,)

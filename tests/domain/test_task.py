@@ -1,0 +1,115 @@
+"""Tasks (E2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.tools import tool
+
+from ensemble_notebook.domain.agent import Agent
+from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.tool import TaskInput
+from ensemble_notebook.errors import ValidationError
+
+WRITER = Agent(role="Writer", goal="Write")
+
+
+@tool
+def shout(text: str) -> str:
+    """Shout."""
+    return text.upper()
+
+
+class Kit:
+    @tool
+    def hammer(self, text: str) -> str:
+        """Hammer."""
+        return text
+
+
+class BigKit(Kit):
+    @tool
+    def saw(self, text: str) -> str:
+        """Saw."""
+        return text
+
+
+async def handle_async(given: TaskInput) -> str:
+    return given.description
+
+
+def refusal(**fields: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        Task(**{"description": "Write", "expected_output": "A page", **fields})
+    return str(caught.value)
+
+
+def test_of_fills_in_an_expected_output_e2() -> None:
+    task = Task.of("Write", name="write")
+    assert (task.description, task.name) == ("Write", "write")
+    assert task.expected_output
+    assert Task.of("Write", expected_output="A page").expected_output == "A page"
+
+
+@pytest.mark.parametrize("field", ["description", "expected_output"])
+def test_texts_are_not_blank(field: str) -> None:
+    assert refusal(**{field: " "}) == f"Task {field} must not be blank."
+
+
+def test_a_name_is_not_blank() -> None:
+    assert refusal(name=" ") == "Task name must not be blank. Leave it out to get one."
+
+
+def test_an_agent_is_an_agent() -> None:
+    assert refusal(agent="Writer") == "Task agent must be an Agent, got str."
+
+
+def test_context_is_tasks_or_names() -> None:
+    first = Task.of("Read")
+    assert Task.of("Write", context=[first, "other"]).context == (first, "other")
+    assert refusal(context=[first, 3]) == "Task context takes tasks or their names, got int."
+
+
+def test_a_task_can_not_read_itself_e2() -> None:
+    assert refusal(name="write", context=["read", "write"]) == "Task 'write' can't read its own output."
+
+
+@pytest.mark.parametrize(
+    "handler", [lambda _: "", handle_async, shout, Kit()], ids=["plain", "async", "tool", "object"]
+)
+def test_a_handler_is_a_function_or_a_tool_e2(handler: Any) -> None:
+    assert Task.of("Write", handler=handler).handler is handler
+
+
+@pytest.mark.parametrize("handler", [3, "shout", object()], ids=lambda each: type(each).__name__)
+def test_anything_else_is_no_handler(handler: Any) -> None:
+    assert refusal(handler=handler) == f"Task handler must be a function or a tool, got {type(handler).__name__}."
+
+
+def test_an_object_of_several_tools_is_no_handler() -> None:
+    assert refusal(handler=BigKit()) == (
+        "Task handler must be one tool, but BigKit holds several: saw, hammer. Pass one of them."
+    )
+
+
+@pytest.mark.parametrize(
+    "other", [{"agent": WRITER}, {"llm": "local"}, {"tools": [shout]}], ids=lambda each: next(iter(each))
+)
+def test_a_handler_excludes_what_it_replaces_e2(other: dict[str, Any]) -> None:
+    (field,) = other
+    assert refusal(handler=len, **other) == (
+        f"A task has a handler or {field}, not both: the handler runs instead of an agent."
+    )
+
+
+def test_a_task_may_have_its_own_model_and_tools() -> None:
+    task = Task.of("Write", llm="local", tools=[shout])
+    assert (task.llm, task.tools) == ("local", (shout,))
+    assert refusal(llm=" ") == "Task llm must not be blank."
+    assert refusal(tools=[3]).startswith("Tool at index 0 (int) is no tool.")
+
+
+def test_a_repr_is_short() -> None:
+    assert repr(Task.of("x" * 100, name="long")) == f"Task(long: {'x' * 60!r})"
+    assert repr(Task.of("Write")) == "Task('Write')"
