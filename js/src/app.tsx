@@ -36,15 +36,24 @@ interface Props {
 export function mount(host: HTMLElement, store: Store, link: Link | null, end: AbortSignal): View {
   const root = document.createElement("div");
   root.className = "ensemble-timeline";
-  // While the focus is inside, JupyterLab must not run its own commands on our keys (W9).
-  root.dataset.lmSuppressShortcuts = "true";
+  // While the focus is inside, JupyterLab must not run its own commands on our keys (W9). Its bindings for `:focus` match
+  // the focused element before any ancestor is asked, so the mark has to be on that element itself.
+  root.addEventListener("focusin", (event) => {
+    (event.target as HTMLElement).dataset.lmSuppressShortcuts = "true";
+  }, { signal: end });
   host.append(root);
   const view = new View(store, end);
   const skin = signal(dress(root));
   const sentence = signal("");
-  watchTheme(() => (skin.value = dress(root)), end);
+  watchTheme(root, () => (skin.value = dress(root)), end);
   root.addEventListener("keydown", (event) => onKey(event, view), { signal: end });
   announce(view, sentence, end);
+  // Style sheets turn and blink only what is alive, so that a view of a run that is over rests entirely (W5).
+  const unlive = effect(() => {
+    store.version.value;
+    root.dataset.live = String(store.isTicking);
+  });
+  end.addEventListener("abort", unlive);
   views += 1;
   render(<App view={view} link={link} skin={skin} sentence={sentence} prefix={`et${views}-`} />, root);
   end.addEventListener("abort", () => {

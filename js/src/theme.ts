@@ -80,8 +80,21 @@ function resolve(root: HTMLElement, color: string): string | null {
   return found || null;
 }
 
-/** Calls `changed` whenever the page may have other colours, a different contrast mode or motion preference. */
-export function watchTheme(changed: () => void, signal: AbortSignal): void {
+/**
+ * Calls `changed` whenever `root` may stand on other colours: the page changed its theme, contrast mode or motion
+ * preference, or the view came into the page, before which it has no colours at all (frontends render it detached).
+ */
+export function watchTheme(root: HTMLElement, changed: () => void, signal: AbortSignal): void {
+  let wasShown = root.isConnected;
+  if (typeof ResizeObserver !== "undefined") {
+    const sizes = new ResizeObserver(() => {
+      const isShown = root.isConnected && root.offsetWidth > 0;
+      if (isShown && !wasShown) changed();
+      wasShown = isShown;
+    });
+    sizes.observe(root);
+    signal.addEventListener("abort", () => sizes.disconnect());
+  }
   const observer = new MutationObserver(changed);
   const watched = { attributes: true, attributeFilter: ["class", "style", "data-theme", "data-jp-theme-name",
     "data-jp-theme-light", "data-vscode-theme-kind", "data-vscode-theme-id"] };
