@@ -217,6 +217,8 @@ class CallFold:
         self._lanes[span.task_id].give_back(span.lane)
         span.outcome = event.outcome and event.outcome.value
         span.output = self._log.say(event, span, "tool", event.result)
+        if event.status is SpanStatus.SKIPPED:
+            span.reason = span.output
         waited_ms = self._leave_tool_group(span)
         asker = self._askers.get(span.parent_id)
         if waited_ms and asker is not None and asker.tally is not None:

@@ -27,7 +27,6 @@ _PLAIN: Final = (
     "provider",
     "tool",
     "tool_call_id",
-    "outcome",
     "attempt",
     "max_attempts",
     "retry_reason",
@@ -135,7 +134,6 @@ def _active(fold: TraceFold) -> list[dict[str, Any]]:
             "span_id": span.span_id,
             "kind": span.kind.value,
             "name": span.name,
-            "task": span.task,
             "agent": span.agent,
             "since_ms": _number(span.start_ms),
         }

@@ -42,7 +42,7 @@ class Wire:
         self._now = now
 
     def snapshot(self) -> dict[str, Any]:
-        """Everything by now: ``n``, the run, its phases, all rows, and what running calls have streamed."""
+        """Everything by now but streamed text, which a reader gets with the details of a call."""
         with self._fold.lock:
             return {
                 "kind": "snapshot",
@@ -51,7 +51,6 @@ class Wire:
                 "run": run_of(self._fold, self._now()),
                 "phases": phases_of(self._fold),
                 "rows": [row_of(span) for span in self._shown()],
-                "text": self._streamed(-1, only_open=True),
             }
 
     def delta(self, since: int) -> dict[str, Any] | None:
@@ -78,7 +77,7 @@ class Wire:
     def details(self, span_id: str) -> dict[str, Any]:
         """What the drawer shows of one span (W6)."""
         with self._fold.lock:
-            return {**details_of(self._fold, span_id), "n": self._fold.count}
+            return details_of(self._fold, span_id)
 
     def saved(self, max_bytes: int = SAVED_BYTES) -> dict[str, Any]:
         """The content of the trace's own MIME type (W14): a snapshot with details, in at most `max_bytes` of JSON.
@@ -92,7 +91,6 @@ class Wire:
                 "kind": "saved",
                 "saved_at": self._now().isoformat(),
                 "rows": [],
-                "text": [],
                 "details": {},
                 "rows_left_out": 0,
                 "details_left_out": 0,
@@ -125,14 +123,12 @@ class Wire:
         """All spans but the run's, which is told apart."""
         return [span for span in self._fold.spans.values() if span.kind is not SpanKind.RUN]
 
-    def _streamed(self, since: int, *, only_open: bool = False) -> list[list[str]]:
+    def _streamed(self, since: int) -> list[list[str]]:
         """Text that was streamed after message `since`, by call; the latest changes are at the end of `streams`."""
         pieces = []
         for span_id, stream in reversed(self._fold.streams.items()):
             if stream.version <= since:
                 break
-            if only_open and span_id not in self._fold.tree.open:
-                continue
             if piece := stream.since(since):
                 pieces.append([span_id, piece])
         return pieces

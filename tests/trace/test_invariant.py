@@ -2,7 +2,6 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.stream import streams
 
 from ensemble_notebook.domain import event as ev
 from ensemble_notebook.testing.event import EventBuilder
@@ -10,6 +9,7 @@ from ensemble_notebook.testing.invariant import violations
 from ensemble_notebook.trace.execution import ExecutionTrace
 from ensemble_notebook.trace.fold import TraceFold
 from ensemble_notebook.trace.wire import Wire
+from tests.support.stream import streams
 
 
 @given(streams())

@@ -1,0 +1,69 @@
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from ensemble_notebook.domain.choice import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.testing.event import EventBuilder
+from ensemble_notebook.trace.execution import ExecutionTrace
+
+
+def events():
+    build = EventBuilder({"draft": (), "check": ["draft"]}, agents={"check": "Critic"}, inputs={"topic": "llamas"})
+    with build.task("draft"), build.turn():
+        build.llm("Llamas.", seconds=2, input_tokens=10, output_tokens=3)
+    with build.task("check"), build.turn():
+        build.llm("Fine.", seconds=1, input_tokens=20, output_tokens=4)
+    return build.finish()
+
+
+def test_a_trace_tells_of_the_run():
+    trace = ExecutionTrace.from_events(events())
+    assert (trace.run_id, trace.name, trace.workflow) == ("run", "demo", "parallel")
+    assert (trace.status, trace.exit_reason) == (RunStatus.COMPLETED, ExitReason.COMPLETED)
+    assert trace.inputs == {"topic": "llamas"}
+    assert trace.plan.total_tasks == 2
+    assert trace.duration.total_seconds() == 3.0
+    assert trace.ended_at - trace.started_at == trace.duration
+    assert repr(trace) == "ExecutionTrace('demo', completed, 2 tasks, 3.0 s)"
+
+
+def test_a_task_has_its_own_part():
+    trace = ExecutionTrace.from_events(events())
+    check = trace.task("check")
+    assert (check.span.agent, check.span.status, check.span.output) == ("Critic", SpanStatus.OK, "Fine.")
+    assert {span.task for span in check.spans} == {"check"}
+    assert [message.role for message in check.messages] == ["system", "user", "assistant"]
+    assert (check.metrics.input_tokens, trace.metrics.input_tokens) == (20, 30)
+    assert sum(len(task.spans) for task in trace.tasks) == len(trace.spans) - 1
+
+
+def test_an_unknown_task_is_refused_with_the_nearest_name():
+    with pytest.raises(KeyError, match="Did you mean 'draft'"):
+        ExecutionTrace.from_events(events()).task("drafd")
+
+
+def test_a_run_that_never_started_has_an_empty_trace():
+    trace = ExecutionTrace.from_events(())
+    assert (trace.run_id, trace.status, trace.spans, trace.tasks) == ("", RunStatus.PENDING, (), ())
+    assert (trace.started_at, trace.ended_at, trace.duration) == (None, None, None)
+    assert (trace.metrics.input_tokens, trace.metrics.cost) == (0, 0)
+
+
+def test_a_trace_pickles():
+    trace = ExecutionTrace.from_events(events())
+    again = pickle.loads(pickle.dumps(trace))
+    assert again.spans == trace.spans
+    assert again.metrics == trace.metrics
+    task = pickle.loads(pickle.dumps(trace.task("draft")))
+    assert task.metrics == trace.task("draft").metrics
+
+
+def test_making_a_trace_loads_neither_pandas_nor_the_price_list():
+    program = (
+        "import sys; from ensemble_notebook.trace.execution import ExecutionTrace;"
+        "trace = ExecutionTrace.from_events(()); trace.metrics; trace.tasks;"
+        "sys.exit(bool({'pandas', 'genai_prices', 'numpy'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,99 @@
+import socket
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+
+from ensemble_notebook.domain.cost import CostConfiguration
+from ensemble_notebook.domain.metric import NO_USAGE, TokenUsage
+from ensemble_notebook.testing.event import EventBuilder
+from ensemble_notebook.trace.execution import ExecutionTrace
+from ensemble_notebook.trace.price import price_of
+from ensemble_notebook.trace.span import SpanKind
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+SOME = TokenUsage(input_tokens=1000, output_tokens=100)
+
+
+def price(usage=SOME, provider="openai", model="gpt-4o-mini", rates=None):
+    return price_of(usage, provider=provider, model=model, at=AT, rates=rates)
+
+
+def test_a_listed_model_has_an_exact_decimal_price():
+    found = price()
+    assert isinstance(found.total, Decimal)
+    assert found.total == found.input + found.output > 0
+    assert price(TokenUsage(input_tokens=3000, output_tokens=300)).total == 3 * found.total
+
+
+def test_cached_input_is_cheaper():
+    cached = TokenUsage(input_tokens=1000, output_tokens=100, cache_read_tokens=800)
+    assert price(cached).input < price().input
+
+
+@pytest.mark.parametrize("provider", ["local", "scripted"])
+def test_what_runs_here_costs_nothing_and_that_is_known(provider):
+    assert price(provider=provider, model="anything").total == 0
+
+
+@pytest.mark.parametrize(
+    "provider, model", [(None, "gpt-4o-mini"), ("openai", "unheard-of"), ("nobody", "gpt-4o-mini")]
+)
+def test_an_unknown_price_is_none_and_no_provider_is_guessed_from_the_name(provider, model):
+    assert price(provider=provider, model=model) is None
+
+
+@pytest.mark.parametrize("usage", [TokenUsage(), TokenUsage(input_tokens=5), TokenUsage(output_tokens=5)])
+def test_unknown_tokens_have_no_price(usage):
+    assert price(usage) is None
+    assert price(usage, provider="local") is None
+
+
+def test_a_refused_request_costs_nothing_even_where_prices_are_unknown():
+    assert price(NO_USAGE, model="unheard-of").total == 0
+
+
+def test_counts_that_contradict_each_other_have_no_price():
+    assert price(TokenUsage(input_tokens=10, output_tokens=5, cache_read_tokens=20)) is None
+
+
+def test_own_rates_replace_the_list_for_every_model():
+    rates = CostConfiguration(input_rate="0.001", output_rate="0.01", currency="EUR")
+    for provider, model in (("openai", "gpt-4o-mini"), ("local", "x"), (None, "unheard-of")):
+        assert price(provider=provider, model=model, rates=rates).total == Decimal("2.000")
+
+
+def test_no_price_opens_a_connection(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("a price must not open a connection")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    assert price(model="gpt-4o").total > 0
+
+
+def test_many_small_costs_add_up_without_drift():
+    rates = CostConfiguration(input_rate="0.0000001", output_rate="0.0000003")
+    build = EventBuilder({"a": ()})
+    with build.task("a"):
+        for iteration in range(1, 101):
+            with build.turn(iteration):
+                build.llm("x", input_tokens=1, output_tokens=1)
+    metrics = ExecutionTrace.from_events(build.finish(), rates).metrics
+    assert metrics.cost == Decimal("0.00004")
+    assert metrics.cost_complete is True
+
+
+def test_the_name_in_the_reply_decides_where_the_one_asked_for_is_not_listed():
+    build = EventBuilder({"a": (), "b": ()}, provider="openai", model="my-alias")
+    with build.task("a"), build.turn():
+        build.llm("x", input_tokens=1000, output_tokens=100, served_as="gpt-4o-mini", retries=[("429", 1.0)])
+    with build.task("b"), build.turn():
+        build.llm("x", input_tokens=1000, output_tokens=100)
+    trace = ExecutionTrace.from_events(build.finish())
+    known, unknown = trace.task("a").metrics, trace.task("b").metrics
+    assert (known.cost, known.cost_complete) == (price().total, True)
+    assert (unknown.cost, unknown.cost_complete) == (None, False)
+    assert (trace.metrics.cost, trace.metrics.cost_complete) == (price().total, False)
+    served = [(span.model_requested, span.model) for span in trace.spans if span.kind is SpanKind.LLM]
+    assert served == [("my-alias", "gpt-4o-mini"), ("my-alias", "my-alias")]

@@ -1,0 +1,373 @@
+import json
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ensemble_notebook.domain.event import LlmAttemptStarted, LlmToken
+from ensemble_notebook.testing.event import EventBuilder
+from ensemble_notebook.testing.writer import START
+from ensemble_notebook.trace.fold import TraceFold
+from ensemble_notebook.trace.wire import Wire
+from tests.support.stream import streams
+
+KEY = "sk-" + "a1B2" * 8
+ROW_FIELDS = {
+    "span_id",
+    "parent_id",
+    "kind",
+    "name",
+    "phase",
+    "task",
+    "agent",
+    "status",
+    "start_ms",
+    "end_ms",
+    "lane",
+    "seq",
+    "depends_on",
+    "description",
+    "model",
+    "provider",
+    "is_scripted",
+    "tool",
+    "tool_call_id",
+    "attempt",
+    "max_attempts",
+    "retry_reason",
+    "backoff_ms",
+    "queue_ms",
+    "time_to_first_token_ms",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "reasoning_tokens",
+    "cost",
+    "finish_reason",
+    "error_type",
+    "error_message",
+    "reason",
+    "critical",
+    "slack_ms",
+}
+RUN_FIELDS = {
+    "run_id",
+    "name",
+    "workflow",
+    "status",
+    "exit_reason",
+    "started_at",
+    "elapsed_ms",
+    "tasks_total",
+    "tasks_done",
+    "tasks_failed",
+    "tasks_skipped",
+    "phases_now",
+    "active",
+    "input_tokens",
+    "output_tokens",
+    "cache_read_tokens",
+    "tokens_complete",
+    "cost",
+    "cost_complete",
+    "currency",
+    "llm_call_count",
+    "tool_call_count",
+    "errors",
+    "retries",
+    "max_concurrency",
+    "is_scripted",
+    "warnings",
+    "note",
+    "error",
+}
+
+
+def at_end():
+    return START
+
+
+def wire_of(events, now=at_end):
+    return Wire(TraceFold.of(events), now)
+
+
+def strict_json(message):
+    return json.loads(json.dumps(message, allow_nan=False))
+
+
+class Store:
+    """What a view keeps: rows by id, and the text of each call."""
+
+    def __init__(self, snapshot):
+        self.n = snapshot["n"]
+        self.run = snapshot["run"]
+        self.rows = {row["span_id"]: row for row in snapshot["rows"]}
+        self.text = {}
+
+    def apply(self, delta):
+        if delta is None:
+            return
+        assert delta["from"] == self.n
+        self.n, self.run = delta["n"], delta["run"]
+        self.rows.update({row["span_id"]: row for row in delta["rows"]})
+        for span_id, piece in delta["text"]:
+            self.text[span_id] = self.text.get(span_id, "") + piece
+
+
+@given(streams(), st.data())
+def test_deltas_applied_one_after_the_other_make_the_snapshot(events, data):
+    fold = TraceFold()
+    wire = Wire(fold, at_end)
+    store = Store(wire.snapshot())
+    for event in events:
+        fold.add(event)
+        if data.draw(st.booleans()):
+            store.apply(wire.delta(store.n))
+    store.apply(wire.delta(store.n))
+    snapshot = wire.snapshot()
+    assert store.rows == {row["span_id"]: row for row in snapshot["rows"]}
+    assert (store.run, store.n) == (snapshot["run"], snapshot["n"])
+
+
+@given(streams())
+def test_every_message_is_strict_json_with_the_fields_of_the_schema(events):
+    wire = wire_of(events)
+    snapshot = strict_json(wire.snapshot())
+    assert snapshot["kind"] == "snapshot"
+    assert snapshot["version"] == 1
+    assert snapshot["run"].keys() == RUN_FIELDS
+    for row in snapshot["rows"]:
+        assert row.keys() <= ROW_FIELDS
+        assert None not in row.values()
+        details = strict_json(wire.details(row["span_id"]))
+        assert details.keys() == {"kind", "span_id", "messages", "input", "output", "error"}
+    strict_json(wire.delta(0))
+    strict_json(wire.saved())
+
+
+@given(streams(), st.integers(1_500, 20_000))
+def test_what_is_saved_fits_and_says_what_is_missing(events, max_bytes):
+    wire = wire_of(events)
+    saved = wire.saved(max_bytes)
+    assert len(json.dumps(saved)) <= max_bytes
+    assert len(saved["rows"]) + saved["rows_left_out"] == len(wire.snapshot()["rows"])
+    assert saved["details"].keys() <= {row["span_id"] for row in saved["rows"]}
+
+
+def test_a_delta_holds_only_what_changed():
+    build = EventBuilder({f"t{number}": () for number in range(50)})
+    for number in range(49):
+        with build.task(f"t{number}"), build.turn():
+            build.llm("x")
+    fold = TraceFold.of(build.events)
+    wire = Wire(fold, at_end)
+    before = fold.count
+    with build.task("t49"):
+        pass
+    fold.add(build.events[before])
+    delta = wire.delta(before)
+    assert [row["name"] for row in delta["rows"]] == ["t49"]
+    assert (delta["from"], delta["n"]) == (before, before + 1)
+
+
+def test_nothing_new_is_no_message():
+    wire = wire_of(EventBuilder({"a": ()}).events)
+    assert wire.delta(wire.snapshot()["n"]) is None
+
+
+@pytest.mark.parametrize("since", [-1, 3, 10_000])
+def test_a_number_of_another_run_is_answered_with_a_snapshot(since):
+    wire = wire_of(EventBuilder({"a": ()}).events)
+    assert wire.delta(since)["kind"] == "snapshot"
+
+
+def test_the_run_tells_what_runs_now_by_name():
+    build = EventBuilder({"a": (), "b": (), "c": ()}, agents={"b": "Handler"}, max_concurrency=2, model="m")
+    for name in build.beside(["a", "b"]):
+        with build.task(name):
+            if name == "a":
+                with build.turn():
+                    build.llm(hangs=True, seconds=1)
+            else:
+                build.wait(1)
+                live = wire_of(build.events, lambda: START + timedelta(seconds=5)).snapshot()["run"]
+    assert (live["status"], live["elapsed_ms"], live["max_concurrency"]) == ("running", 5000.0, 2)
+    assert (live["tasks_total"], live["tasks_done"], live["tasks_failed"]) == (3, 0, 0)
+    active = [(each["kind"], each["name"], each["agent"], each["since_ms"]) for each in live["active"]]
+    assert sorted(active) == [("llm", "m", "Writer", 0.0), ("task", "b", "Handler", 0.0)]
+
+
+def test_task_rows_carry_the_sums_of_their_leaves():
+    build = EventBuilder({"a": (), "b": ()})
+    with build.task("a"):
+        for iteration in (1, 2):
+            with build.turn(iteration):
+                build.llm("x", input_tokens=10, output_tokens=2)
+    rows = {row["name"]: row for row in wire_of(build.finish()).snapshot()["rows"]}
+    assert (rows["a"]["input_tokens"], rows["a"]["output_tokens"], rows["a"]["cost"]) == (20, 4, 0.0)
+    assert "input_tokens" not in rows["b"]
+    assert rows["b"]["status"] == "pending"
+
+
+def test_phases_are_told_with_what_they_come_after():
+    build = EventBuilder({"a": (), "b": ()}, phases={"p": ["a"], "q": ["b"]}, after={"q": ["p"]})
+    with build.phase("p"):
+        live = wire_of(build.events).snapshot()
+    assert [(phase["name"], phase["after"]) for phase in live["phases"]] == [("p", []), ("q", ["p"])]
+    assert live["run"]["phases_now"] == ["p"]
+
+
+def test_a_failed_run_tells_type_and_message_of_its_error_and_no_more():
+    build = EventBuilder({"a": ()}, agents={"a": "Handler"})
+    with build.task("a"):
+        build.fail(ValueError("no luck"))
+    run = wire_of(build.finish()).snapshot()["run"]
+    assert run["error"] == {"type": "ValueError", "message": "no luck"}
+    assert (run["status"], run["exit_reason"], run["errors"]) == ("failed", "error", 1)
+
+
+def test_no_secret_leaves_through_any_message():
+    build = EventBuilder({"a": ()}, inputs={"token": KEY})
+    build.warn(f"saw {KEY}")
+    with build.task("a", prompt=f"use {KEY}"), build.turn():
+        build.llm(stream=["my key is ", KEY[:9], KEY[9:20], KEY[20:], " or so"], asks=["search"])
+        build.tool("search", {"key": KEY}, result=KEY)
+        build.llm(error=ConnectionError(KEY))
+    events = build.finish()
+    fold = TraceFold()
+    wire = Wire(fold, at_end)
+    told = []
+    for event in events:
+        fold.add(event)
+        told += [wire.snapshot(), wire.delta(fold.count - 1), wire.details(event.span_id)]
+    told.append(wire.saved())
+    text = json.dumps(told)
+    assert "my key is " in text
+    for start in range(0, len(KEY) - 8, 4):
+        assert KEY[start : start + 8] not in text
+
+
+def test_streamed_text_comes_in_pieces_that_make_the_whole():
+    pieces = ["The ", "quick ", "bro", "wn ", "fox"]
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(stream=pieces)
+    fold = TraceFold()
+    wire = Wire(fold, at_end)
+    store = Store(wire.snapshot())
+    shown = []
+    for event in build.finish():
+        fold.add(event)
+        store.apply(wire.delta(store.n))
+        shown.append("".join(store.text.values()))
+    assert shown[-1] == "The quick brown fox"
+    assert "The quick " in shown
+    assert "The quick brown " in shown
+
+
+def test_a_view_that_comes_late_gets_the_text_so_far_with_the_details():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(stream=["The ", "quick ", "brown ", "fox "])
+    events = build.finish()
+    tokens = [event.seq for event in events if isinstance(event, LlmToken)]
+    wire = wire_of(events[: tokens[2] + 1])
+    call = next(row["span_id"] for row in wire.snapshot()["rows"] if row["kind"] == "llm")
+    assert wire.details(call)["output"] == "The quick brown "
+    assert wire_of(events).delta(tokens[2] + 1)["text"] == [[call, "fox "]]
+
+
+def test_the_streamed_text_of_another_attempt_is_told_apart():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(stream=["Whole."], retries=[("timeout", 1.0)])
+    events = list(build.finish())
+    whole = next(event for event in events if isinstance(event, LlmToken))
+    first = next(place for place, event in enumerate(events) if isinstance(event, LlmAttemptStarted))
+    events.insert(first + 1, replace(whole, text="Hal", offset_s=events[first].offset_s))
+    assert [piece for _, piece in wire_of(events).delta(0)["text"]] == ["Hal\n[attempt 2]\nWhole."]
+
+
+def test_details_of_a_task_are_its_whole_conversation_and_of_a_call_what_it_knew():
+    build = EventBuilder({"a": ()}, inputs={"topic": "llamas"})
+    with build.task("a", prompt="Find them."):
+        with build.turn(1):
+            build.llm(asks=["search"])
+            build.tool("search", {"q": 1}, result="two")
+        with build.turn(2):
+            build.llm("Two.")
+    wire = wire_of(build.finish())
+    by_kind = {}
+    for row in wire.snapshot()["rows"]:
+        by_kind.setdefault(row["kind"], []).append(wire.details(row["span_id"]))
+    task, (first_turn, second_turn) = by_kind["task"][0], by_kind["turn"]
+    roles = [message["role"] for message in task["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "assistant"]
+    assert task["output"] == "Two."
+    assert [len(call["messages"]) for call in by_kind["llm"]] == [3, 5]
+    assert [len(attempt["messages"]) for attempt in by_kind["attempt"]] == [2, 4]
+    assert [message["role"] for message in first_turn["messages"]] == ["assistant", "tool"]
+    assert [message["text"] for message in second_turn["messages"]] == ["Two."]
+    assert (by_kind["tool"][0]["input"], by_kind["tool"][0]["output"]) == ('{"q": 1}', "two")
+    assert task["messages"][2]["tool_calls"] == [{"id": "call-1", "name": "search", "arguments": "{}"}]
+    assert wire.details("run")["input"] == '{"topic": "llamas"}'
+
+
+def test_details_of_an_unknown_span_say_so():
+    details = wire_of(EventBuilder({"a": ()}).events).details("run.99")
+    assert details["error"] == {"type": "LookupError", "message": "This run has no such span."}
+
+
+def test_huge_texts_are_cut_with_a_note_of_how_much_is_missing():
+    build = EventBuilder({"a": ()})
+    with build.task("a", prompt="p" * 50_000), build.turn():
+        build.llm("x" * 100_000)
+    wire = wire_of(build.finish())
+    details = wire.details("run.1")
+    assert details["output"].endswith("\n[80,000 more characters left out]")
+    assert details["messages"][1]["text"].endswith("\n[30,000 more characters left out]")
+    assert len(json.dumps(details)) < 70_000
+
+
+def test_the_middle_of_a_very_long_conversation_is_left_out():
+    build = EventBuilder({"a": ()})
+    with build.task("a"):
+        for iteration in range(1, 301):
+            with build.turn(iteration):
+                build.llm(f"reply {iteration}")
+    messages = wire_of(build.finish()).details("run.1")["messages"]
+    assert [message["text"] for message in messages[9:12]] == ["reply 8", "[202 messages left out]", "reply 211"]
+    assert messages[-1]["text"] == "reply 300"
+
+
+def test_what_is_saved_of_a_large_run_keeps_phases_and_tasks_and_drops_attempts_first():
+    build = EventBuilder({f"t{number}": () for number in range(100)})
+    for number in range(100):
+        with build.task(f"t{number}"):
+            for iteration in range(1, 6):
+                with build.turn(iteration):
+                    build.llm("word " * 500)
+    saved = wire_of(build.finish()).saved()
+    kinds = [row["kind"] for row in saved["rows"]]
+    assert len(json.dumps(saved)) <= 200_000
+    assert kinds.count("task") == 100
+    assert kinds.count("llm") > 0
+    assert kinds.count("turn") == 0
+    assert saved["rows_left_out"] > 0
+    assert saved["details_left_out"] > 0
+    assert len(saved["details"]) > 0
+
+
+def test_a_run_that_is_over_does_not_get_longer():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm("x", seconds=2)
+    wire = wire_of(build.finish(), lambda: START + timedelta(days=1))
+    assert wire.snapshot()["run"]["elapsed_ms"] == 2000.0
+
+
+def test_a_run_that_has_not_started_has_a_snapshot():
+    snapshot = strict_json(wire_of(()).snapshot())
+    assert (snapshot["n"], snapshot["rows"], snapshot["run"]["status"]) == (0, [], "pending")
