@@ -12,7 +12,7 @@ import http.server
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
@@ -50,6 +50,20 @@ def call_drawer(page: Page) -> None:
     page.get_by_role("tab", name="Messages").click()
 
 
+def tab(name: str) -> Callable[[Page], None]:
+    def act(page: Page) -> None:
+        page.locator("[role=row]").nth(3).click()
+        page.wait_for_timeout(200)
+        page.get_by_role("tab", name=name).click()
+
+    return act
+
+
+def closed_phases(page: Page) -> None:
+    page.locator(".et-fold").nth(0).click()
+    page.locator(".et-fold").nth(1).click()
+
+
 def main(out: Path, wanted: list[str]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     shots = [(f"{moment}-{width}-{theme}", width, f"{query}&theme={theme}", None)
@@ -60,6 +74,9 @@ def main(out: Path, wanted: list[str]) -> None:
         shots += [(f"tooltip-900-{theme}", 900, f"at=15000&theme={theme}", lambda page: page.mouse.move(400, 225)),
                   (f"live-900-{theme}", 900, f"from=7300&theme={theme}", call_drawer),
                   (f"silent-900-{theme}", 900, f"from=6500&silent&theme={theme}", lambda page: page.wait_for_timeout(1600)),
+                  *((f"{name.split()[0].lower()}-1400-{theme}", 1400, f"at=15000&theme={theme}", tab(name))
+                    for name in ("Summary", "Attempts", "Tokens & cost")),
+                  (f"closed-900-{theme}", 900, f"at=15000&theme={theme}", closed_phases),
                   (f"interrupted-900-{theme}", 900, f"at=8000&status=interrupted&theme={theme}", None),
                   (f"saved-900-{theme}", 900, f"saved&theme={theme}", None),
                   (f"empty-480-{theme}", 480, f"empty&theme={theme}", None),

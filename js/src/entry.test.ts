@@ -1,3 +1,4 @@
+// @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import entry, { type Model, renderSaved } from "./entry";
 import { delta, row, run, snapshot, wire } from "./fixture";

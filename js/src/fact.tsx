@@ -25,12 +25,14 @@ export function Facts({ row, view }: { row: Row; view: View }) {
   add("Attempt", row.kind === "attempt" && row.attempt != null && `${row.attempt}${row.max_attempts ? ` of ${row.max_attempts}` : ""}`);
   add("Retried because", row.retry_reason);
   add("Waited after it", row.backoff_ms != null && duration(row.backoff_ms));
-  add("Tokens in", row.input_tokens != null && tokensIn(row));
-  add("Tokens out", row.output_tokens != null && tokensOut(row));
-  add("Cost", row.cost != null && money(row.cost));
+  // What a task or phase spent is the sum of its calls, and says so.
+  const sum = row.kind === "task" || row.kind === "phase" ? "Σ " : "";
+  add("Tokens in", row.input_tokens != null && sum + tokensIn(row));
+  add("Tokens out", row.output_tokens != null && sum + tokensOut(row));
+  add("Cost", row.cost != null && sum + money(row.cost));
   add("Finished by", row.finish_reason);
   add("Critical path", row.critical ? "yes: the run waited for it" : row.slack_ms != null && `no: ${duration(row.slack_ms)} to spare`);
-  add("Waits for", row.depends_on?.length ? <Names names={row.depends_on} view={view} /> : null);
+  add("After", row.depends_on?.length ? <Names names={row.depends_on} view={view} /> : null);
   return (
     <dl class="et-facts-list">
       {facts.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}
@@ -38,10 +40,11 @@ export function Facts({ row, view }: { row: Row; view: View }) {
   );
 }
 
+const exact = (value: number | null | undefined): string => (value ?? 0).toLocaleString("en-US");
 const tokensIn = (row: Row): string =>
-  `${row.input_tokens}${row.cache_read_tokens ? ` (${row.cache_read_tokens} cached)` : ""}`;
+  `${exact(row.input_tokens)}${row.cache_read_tokens ? ` (${exact(row.cache_read_tokens)} cached)` : ""}`;
 const tokensOut = (row: Row): string =>
-  `${row.output_tokens}${row.reasoning_tokens ? ` (${row.reasoning_tokens} reasoning)` : ""}`;
+  `${exact(row.output_tokens)}${row.reasoning_tokens ? ` (${exact(row.reasoning_tokens)} reasoning)` : ""}`;
 
 function Names({ names, view }: { names: readonly string[]; view: View }) {
   const spanOf = (name: string): string | undefined =>

@@ -50,6 +50,9 @@ const WORK = { top: 4, height: 16 };
 /** Where the bars of a closed phase stand: its own line above, model calls and tools pressed together below. */
 const FOLDED = { llm: 9, tool: 16, height: 6 };
 
+/** The shapes that stand for work done; the others frame it. */
+const BARS: ReadonlySet<Shape> = new Set<Shape>(["work", "llm", "attempt", "tool"]);
+
 interface Cached {
   revision: number;
   row: Row;
@@ -90,7 +93,7 @@ export class Arranger {
       const errors = insides.reduce((sum, inside) => sum + inside.errors, 0);
       add({
         id: row.span_id, row, kind: "phase", depth: 0, isOpen, hasChildren: tasks.length > 0, height: PHASE_HEIGHT,
-        marks: isOpen ? [phaseMark(row, false)] : [phaseMark(row, true), ...insides.flatMap(folded)], errors,
+        marks: isOpen ? [phaseMark(row, false)] : [phaseMark(row, true), ...folded(insides)], errors,
       });
       if (isOpen) for (const task of tasks) addTask(task, 1);
     }
@@ -181,15 +184,14 @@ function phaseMark(row: Row, isClosed: boolean): Mark {
   return isClosed ? markOf(row, "phase", 0, FOLDED.llm) : markOf(row, "phase", 0, PHASE_HEIGHT);
 }
 
-/** The marks of a task pressed into the row of its closed phase: upper and lower part stay apart. */
-function folded(inside: Cached): Mark[] {
-  const found: Mark[] = [];
-  for (const mark of inside.marks) {
-    if (mark.shape === "task" || mark.shape === "ghost" || mark.shape === "backoff") continue;
-    const isTool = mark.shape === "tool";
-    found.push({ ...mark, top: isTool ? FOLDED.tool : FOLDED.llm, height: FOLDED.height });
-  }
-  return found;
+/** The bars of all tasks pressed into the row of their closed phase; errors come last, so that nothing covers them. */
+function folded(insides: readonly Cached[]): Mark[] {
+  const bars = insides.flatMap((inside) => inside.marks).filter((mark) => BARS.has(mark.shape));
+  const pressed = bars.map((mark) => {
+    const isLower = mark.shape === "tool" || mark.shape === "work";
+    return { ...mark, top: isLower ? FOLDED.tool : FOLDED.llm, height: FOLDED.height };
+  });
+  return [...pressed.filter((mark) => !isError(mark.row)), ...pressed.filter((mark) => isError(mark.row))];
 }
 
 function markOf(row: Row, shape: Shape, top: number, height: number): Mark {
