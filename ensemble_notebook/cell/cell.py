@@ -1,0 +1,65 @@
+"""A cell that has been read without a mistake, ready to become an ensemble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ensemble_notebook.cell.assembly import Assembly
+from ensemble_notebook.cell.draft import Draft
+from ensemble_notebook.cell.mistake import Notice, Report
+from ensemble_notebook.cell.resolver import Resolver
+from ensemble_notebook.cell.source import Source
+from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.graph import Graph
+from ensemble_notebook.domain.plan import ExecutionPlan, make_plan
+
+if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.ensemble import Ensemble
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cell:
+    """What a cell says.
+
+    Attributes:
+        definition: everything but the objects behind dotted names, which are imported by `build` only.
+        graph: of the definition.
+        inputs: the values of its template variables, first found of options, ``inputs:`` and the notebook (C7).
+        variables: the names of its template variables, in order of appearance.
+        missing: those without a value; empty unless it was read with ``needs_inputs=False``.
+        notices: what a person should know before it runs.
+    """
+
+    definition: EnsembleDefinition
+    graph: Graph
+    inputs: Mapping[str, Any]
+    variables: tuple[str, ...]
+    missing: tuple[str, ...]
+    notices: tuple[Notice, ...]
+    _source: Source
+    _draft: Draft
+    _namespace: Mapping[str, Any] | None
+
+    @property
+    def plan(self) -> ExecutionPlan:
+        """What a run would do. Imports and calls nothing (C4)."""
+        return make_plan(self.graph, self.inputs)
+
+    def build(self, namespace: Mapping[str, Any] | None = None) -> Ensemble:
+        """The ensemble that runs; the only place where a cell's dotted names are imported (C4).
+
+        Args:
+            namespace: the notebook's variables; without it, those that the cell was read with.
+
+        Raises:
+            CellError: a name can't be imported, or names something that does not fit.
+        """
+        from ensemble_notebook.ensemble.ensemble import Ensemble
+
+        report = Report(self._source)
+        with report:
+            resolver = Resolver(self._namespace if namespace is None else namespace, imports=True)
+            ensemble, _ = Assembly(self._draft, resolver, self.inputs, report).make(Ensemble)
+        return ensemble

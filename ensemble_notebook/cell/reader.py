@@ -1,0 +1,120 @@
+"""Reading a cell: its text in, a `Cell` or all its mistakes at once out (C10, C12).
+
+Nothing is evaluated, imported or called, whatever the text says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from ensemble_notebook.cell.assembly import AGENT_TEXTS, TASK_TEXTS, Assembly
+from ensemble_notebook.cell.cell import Cell
+from ensemble_notebook.cell.draft import Draft, Written
+from ensemble_notebook.cell.input import Template, find_inputs, templates
+from ensemble_notebook.cell.member import read_draft
+from ensemble_notebook.cell.mistake import Report
+from ensemble_notebook.cell.node import ScalarNode
+from ensemble_notebook.cell.resolver import Resolver
+from ensemble_notebook.cell.source import OPTIONS, Place, Source
+from ensemble_notebook.cell.tree import read_tree
+from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.secret import holds_key, mask
+
+_OVERRIDES: Final = ("llm", "workflow", "max_concurrency", "error_strategy", "name")
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+def read_cell(
+    text: str,
+    namespace: Mapping[str, Any] | None = None,
+    *,
+    overrides: Mapping[str, Any] = _NOTHING,
+    needs_inputs: bool = True,
+) -> Cell:
+    """Read the body of a cell.
+
+    Args:
+        text: the body, without the line of the options.
+        namespace: the notebook's variables; None where they are not known: then names are taken on trust.
+        overrides: from the options: ``llm``, ``workflow``, ``max_concurrency``, ``error_strategy`` and ``name`` stand
+            in place of the cell's; ``inputs`` is a mapping that goes before the cell's (C7).
+        needs_inputs: False where a cell is defined and not run: then variables may lack a value.
+
+    Raises:
+        CellError: with every mistake and its place.
+    """
+    report = Report(Source(text))
+    with report:
+        _refuse_keys(report, overrides)
+        top = read_draft(read_tree(report), report)
+        if top is not None:
+            _override(top, overrides)
+            inputs = find_inputs(
+                _templates(top), top, overrides.get("inputs", {}), namespace, report, is_strict=needs_inputs
+            )
+            assembly = Assembly(top, Resolver(namespace), inputs.values, report)
+            definition, graph = assembly.make(EnsembleDefinition)
+    assert top is not None
+    assert graph is not None
+    return Cell(
+        definition=definition,
+        graph=graph,
+        inputs=MappingProxyType(inputs.values),
+        variables=inputs.variables,
+        missing=inputs.missing,
+        notices=tuple(report.notices),
+        _source=report.source,
+        _draft=top,
+        _namespace=namespace,
+    )
+
+
+def _refuse_keys(report: Report, overrides: Mapping[str, Any]) -> None:
+    """No key may stand in a cell, wherever in it: cells are saved and shared (section 6)."""
+    message = "this looks like a key, and keys never stand in a cell: cells are saved and shared."
+    hint = (
+        "Put it into an environment variable before you start: OPENAI_API_KEY, or another one named by `api_key_env`."
+    )
+    for place in _keys(report.source):
+        report.mistake(place, message, hint)
+    for given in (*overrides.values(), *overrides.get("inputs", {}).values()):
+        if isinstance(given, str) and holds_key(given):
+            report.mistake(OPTIONS, message, hint)
+
+
+def _keys(source: Source) -> Iterator[Place]:
+    if not holds_key(source.text):
+        return
+    found = [line for line in range(1, source.line_count + 1) if holds_key(source.line(line))]
+    for line in found:
+        text, masked = source.line(line), mask(source.line(line))
+        start = _same(text, masked)
+        end = len(text) - _same(text[:start:-1], masked[:start:-1])
+        yield source.place(source.line_start(line) + start, source.line_start(line) + end)
+    if not found:  # a key over several lines
+        yield source.place(_same(source.text, mask(source.text)))
+
+
+def _same(first: str, second: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
+
+
+def _override(top: Draft, overrides: Mapping[str, Any]) -> None:
+    """Put the values of the options in place of the cell's."""
+    for name in _OVERRIDES:
+        if name in overrides:
+            given = overrides[name]
+            node = ScalarNode(0, 0, OPTIONS, str(given), is_plain=False)
+            top.values[name] = node if name == "llm" and isinstance(given, str) else given
+            top.written[name] = Written(OPTIONS, node)
+
+
+def _templates(top: Draft) -> list[Template]:
+    """Every text of the cell that may hold variables, agents' first."""
+    groups = [top.values.get("tasks"), *(phase.values.get("tasks") for phase in top.values.get("phases", []))]
+    tasks = [draft for group in groups if group is not None for draft in group.drafts]
+    return [*templates(top.values.get("agents", []), AGENT_TEXTS), *templates(tasks, TASK_TEXTS)]

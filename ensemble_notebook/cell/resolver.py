@@ -1,0 +1,177 @@
+"""Names of a cell as objects of the notebook (C4).
+
+A plain name is looked up in the namespace that the caller gives, a dotted one is imported; when reading, nothing is
+imported, and an `Unimported` stands for it. Knows no keys.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from ensemble_notebook.cell.draft import Draft
+from ensemble_notebook.cell.mistake import MisreadError, listed, meant, quoted
+from ensemble_notebook.cell.node import ScalarNode
+from ensemble_notebook.domain.secret import holds_key
+from ensemble_notebook.domain.tool import is_langchain_tool
+from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.models.spec import FORMS, parse_spec
+
+_BUILT_IN_MODELS: Final = ("local", "scripted")
+_SPEC: Final = re.compile(r"\s*(local|scripted)\s*$|[^:]*:")
+_DOTTED: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_OF_IPYTHON: Final = frozenset({"exit", "quit", "get_ipython", "open", "display"})
+
+
+class Unimported:
+    """Stands for a name that is looked up when the cell is run."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = re.sub(r"[^A-Za-z0-9_]", "_", name)
+        self._name = name
+
+    def __call__(self, *_: Any) -> Any:
+        """Nothing calls it: a cell is built before it is run."""
+        raise TypeError(f"{self._name} has not been imported yet: build the cell first.")
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, not imported>"
+
+
+class Resolver:
+    """Looks names up.
+
+    Args:
+        namespace: the notebook's variables; None where they are not known: then names are taken on trust.
+        imports: True when a cell is built to be run; then everything must be there.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any] | None, *, imports: bool = False) -> None:
+        self._namespace: Mapping[str, Any] = {} if namespace is None else namespace
+        self._is_trusting = namespace is None and not imports
+        self._imports = imports
+
+    def function(self, node: ScalarNode, what: str) -> Any:
+        """A function, tool or listener.
+
+        Raises:
+            MisreadError: there is no such name, or it can't be imported.
+        """
+        name = node.text
+        if _DOTTED.fullmatch(name):
+            return self._import(node) if self._imports else Unimported(name)
+        if not name.isidentifier():
+            hint = "Write the name alone: no quotes inside, no brackets, no arguments."
+            raise MisreadError(node.place, f"{quoted(name)} can't be the name of {what}.", hint)
+        if name in self._namespace:
+            return self._namespace[name]
+        if self._is_trusting:
+            return Unimported(name)
+        raise self._missing(node, what, _is_function)
+
+    def model(self, node: ScalarNode) -> Any:
+        """A chat model object, or a checked spec text (section 6).
+
+        Raises:
+            MisreadError: it is neither.
+        """
+        name = node.text.strip()
+        if holds_key(name):
+            raise MisreadError(node.place)
+        if _SPEC.match(name):
+            return _checked_spec(name, node)
+        if name in self._namespace:
+            found = self._namespace[name]
+            if _is_model(found):
+                return found
+            message = f"the variable {name!r} holds no chat model but {_kind(found)}."
+            raise MisreadError(node.place, message, self._model_hint(name))
+        if _DOTTED.fullmatch(name):
+            return self._import(node) if self._imports else name
+        if self._is_trusting and name.isidentifier():
+            return name
+        known = [*self._names(_is_model), *_BUILT_IN_MODELS]
+        message = f"there is no model {quoted(name)}.{meant(name, known)}"
+        raise MisreadError(node.place, message, self._model_hint(name))
+
+    def server(self, draft: Draft) -> Mapping[str, str]:
+        """The mapping of an OpenAI-compatible server, checked (section 6).
+
+        Raises:
+            MisreadError: it names no model or no address.
+        """
+        values = draft.values
+        if draft.written.keys() - values.keys() or "model" not in values or any(map(holds_key, values.values())):
+            raise MisreadError(draft.place)
+        try:
+            parse_spec(values)
+        except ValidationError as error:
+            problem = error.problems[0]
+            hint = "A model has: model, base_url, api_key_env."
+            raise MisreadError(draft.place_of(str(problem.item or "base_url")), problem.message, hint) from None
+        return dict(values)
+
+    def _model_hint(self, name: str) -> str:
+        models = list(self._names(_is_model))
+        own = f" Variables with a chat model: {listed(models)}." if models else ""
+        sample = name if len(name) <= 40 else "NAME"
+        return f"Write local, openai:{sample}, or the name of a variable that holds a chat model.{own}"
+
+    def _missing(self, node: ScalarNode, what: str, fits: Callable[[Any], bool]) -> MisreadError:
+        names = list(self._names(fits))
+        message = f"there is no {quoted(node.text)} in this notebook.{meant(node.text, names)}"
+        there = f"Functions here: {listed(names)}." if names else "This notebook has no functions yet."
+        return MisreadError(node.place, message, f"Define or import {what} of this name in a cell above. {there}")
+
+    def _names(self, fits: Callable[[Any], bool]) -> Iterator[str]:
+        for name, found in list(self._namespace.items()):
+            if not name.startswith("_") and name not in _OF_IPYTHON and fits(found):
+                yield name
+
+    def _import(self, node: ScalarNode) -> Any:
+        """Follow a dotted name from the notebook or, where its first part is not there, from a module."""
+        first, *rest = node.text.split(".")
+        path = first
+        try:
+            found = self._namespace[first] if first in self._namespace else importlib.import_module(first)
+            for part in rest:
+                path = f"{path}.{part}"
+                if not hasattr(found, part) and first not in self._namespace:
+                    importlib.import_module(path)
+                found = getattr(found, part)
+        except (
+            Exception
+        ) as error:  # C10: whatever a module raises while it is imported, its name in the cell is the place
+            reason = f"{type(error).__name__}: {error}"
+            hint = "Dotted names are imported when the cell is run: is the module installed and on the path?"
+            raise MisreadError(node.place, f"{quoted(node.text)} can't be imported ({reason}).", hint) from error
+        return found
+
+
+def _checked_spec(text: str, node: ScalarNode) -> str:
+    try:
+        parse_spec(text)
+    except ValidationError as error:
+        hint = f"Models are {FORMS}, or variables that hold a chat model."
+        raise MisreadError(node.place, error.problems[0].message, hint) from None
+    return text
+
+
+def _is_model(found: Any) -> bool:
+    """True for a chat model, told by its class alone: no property of the user's object is run."""
+    kind: Any = type(found)
+    is_class = isinstance(found, type)
+    return not is_class and callable(getattr(kind, "ainvoke", None)) and not is_langchain_tool(found)
+
+
+def _is_function(found: Any) -> bool:
+    """True for what may be called as a tool, handler or listener; told without running anything."""
+    if isinstance(found, type) or _is_model(found):
+        return False
+    return callable(found) or any(hasattr(type(found), name) for name in ("execute", "on_event", "ainvoke"))
+
+
+def _kind(found: Any) -> str:
+    return f"the class {found.__name__}" if isinstance(found, type) else f"a value of type {type(found).__name__}"
