@@ -45,7 +45,7 @@ async def _contained(awaitable: Awaitable[Any]) -> Any:
         if task is not None and task.cancelling():
             raise
         raise contained(raised) from raised
-    except Exception:
+    except (Exception, GeneratorExit):  # the latter closes a coroutine that nobody awaits any more
         raise
     except BaseException as raised:
         raise contained(raised) from raised

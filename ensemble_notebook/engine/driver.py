@@ -129,7 +129,7 @@ class Driver:
             RunStarted,
             name=order.name,
             workflow=order.workflow,
-            inputs={name: str(value) for name, value in order.inputs.items()},
+            inputs={name: _text(value) for name, value in order.inputs.items()},
             max_concurrency=order.max_concurrency,
         )
         self._run_scope.emit(
@@ -205,7 +205,7 @@ class Driver:
             return
         if task.cancelled():
             self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
-        elif error := task.exception():
+        elif (error := task.exception()) is not None:
             self._lost(node, error, SpanStatus.ERROR)
         else:
             output = task.result()
@@ -240,3 +240,11 @@ class Driver:
         waits_for = tuple(self._graph.tasks[index].name for index in task_edges(node))
         phase = self._graph.phase_name(node)
         return Scope(self._stream, self._stream.new_span_id(), parent.span_id, node.name, phase, waits_for)
+
+
+def _text(value: object) -> str:
+    """An input as text, for views; a value that has none is no reason not to run."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - it is the user's own `__str__`
+        return f"<{type(value).__name__}>"

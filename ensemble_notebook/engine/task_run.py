@@ -114,7 +114,7 @@ class TaskRunner:
             if not result.is_success:
                 message = f"The handler of task {node.name!r} reported a failure: {result.error_message}"
                 raise ToolExecutionError(message, tool_name=node.name, tool_input=work.description)
-            return _Result(result.output, value=result.structured_output)
+            return _Result(result_text(result), value=result.structured_output)
         return _Result(result_text(result), value=None if isinstance(result, str) else result)
 
     async def _delegate_to(self, agent: Agent, work: _Work) -> _Result:
