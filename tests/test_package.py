@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import textwrap
 import tomllib
 import zipfile
 from pathlib import Path
@@ -129,14 +130,20 @@ def test_every_foreign_import_is_a_declared_dependency_and_no_dependency_is_idle
     required = {normal(each) for each in PROJECT["dependencies"]}
     optional = {normal(each) for extra in PROJECT["optional-dependencies"].values() for each in extra}
     assert needed <= required | optional
-    assert required <= needed
+    # anywidget brings ipywidgets, but would be content with one that is years too old.
+    assert required - needed == {"ipywidgets"}
 
 
-def test_importing_the_package_loads_nothing_heavy():
-    script = f"import sys; from {PACKAGE.name} import *; print(*sorted(m.partition('.')[0] for m in sys.modules))"
-    loaded = run(sys.executable, "-c", script, cwd=ROOT)
+def test_declaring_an_ensemble_loads_nothing_heavy():
+    script = """
+        import sys
+        from ensemble_notebook import Agent, Ensemble, Phase, Task
+        Ensemble(phases=[Phase.of("all", Task.of("Do it", agent=Agent(role="Doer", goal="Done")))], llm="local")
+        print(*sys.modules)
+    """
+    loaded = run(sys.executable, "-c", textwrap.dedent(script), cwd=ROOT)
     assert loaded.returncode == 0, loaded.stdout
-    assert LOADED_AT_FIRST_USE.isdisjoint(loaded.stdout.split())
+    assert LOADED_AT_FIRST_USE & set(loaded.stdout.split()) == set()
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
