@@ -102,7 +102,7 @@ function tabsOf(row: Row, details: Details | undefined, view: View, link: Link |
   const attempts = (row.kind === "llm" ? store.children(row.span_id) : row.kind === "attempt" && row.parent_id
     ? store.children(row.parent_id) : inside).filter((child) => child.kind === "attempt");
   const tools = row.kind === "tool" ? [row] : inside.filter((child) => child.kind === "tool");
-  const live = liveText(row, details, store, calls);
+  const live = liveText(row, store, calls);
   const waiting = details || live ? null : <Waiting row={row} link={link} />;
   const tabs: Tab[] = [{
     key: "summary", title: "Summary",
@@ -112,7 +112,7 @@ function tabsOf(row: Row, details: Details | undefined, view: View, link: Link |
   if (hasChat) {
     tabs.push({
       key: "messages", title: "Messages",
-      body: details?.messages.length || live ? <Conversation messages={details?.messages ?? []} live={live} /> : waiting ?? <p class="et-none">No messages.</p>,
+      body: details?.messages.length || live ? <Conversation messages={details?.messages ?? []} live={live} isWhole={row.kind === "task"} /> : waiting ?? <p class="et-none">No messages.</p>,
     });
   }
   if (row.kind === "tool") tabs.push({ key: "tool", title: "Tool I/O", body: waiting ?? <ToolTrade details={details} /> });
@@ -125,13 +125,10 @@ function tabsOf(row: Row, details: Details | undefined, view: View, link: Link |
   return tabs;
 }
 
-/** The streamed part of a reply that is still being written, unless the loaded details already hold it. */
-function liveText(row: Row, details: Details | undefined, store: Store, calls: readonly Row[]): string {
+/** The reply that is still being written: of a call, or of the newest call of a task. */
+function liveText(row: Row, store: Store, calls: readonly Row[]): string {
   const span = row.kind === "attempt" ? row.parent_id : row.kind === "llm" ? row.span_id : calls[calls.length - 1]?.span_id;
-  if (!span || store.row(span)?.status !== "running") return "";
-  const text = store.text(span);
-  const last = details?.messages[details.messages.length - 1];
-  return last?.role === "assistant" && last.text.length >= text.length && row.kind !== "task" ? "" : text;
+  return span && store.row(span)?.status === "running" ? store.text(span) : "";
 }
 
 function Outcome({ row, details, live, waiting }: { row: Row; details: Details | undefined; live: string; waiting: ComponentChildren }) {

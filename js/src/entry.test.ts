@@ -87,6 +87,12 @@ describe("a live view", () => {
     expect(place.querySelector("canvas")?.getAttribute("aria-hidden")).toBe("true");
   });
 
+  it("says what is being prepared", () => {
+    kernel.snapshot = wire(snapshot({ run: run({ note: "loading SmolLM2" }) }));
+    show();
+    expect(place.textContent).toContain("loading SmolLM2");
+  });
+
   it("enables Stop only after a pong, and says Stopping at once", async () => {
     show();
     expect(button("Stop")?.getAttribute("aria-disabled")).toBe("true");

@@ -5,7 +5,7 @@ import { duration, monogram } from "./format";
 import { Icon, signOf } from "./icon";
 import type { Track } from "./layout";
 import type { View } from "./view";
-import type { Row, Status } from "./wire";
+import { isHandler, type Row, type Status } from "./wire";
 
 const WORDS: Record<Status, string> = {
   pending: "pending", running: "running", waiting: "waiting", ok: "done", error: "failed", cancelled: "cancelled",
@@ -65,7 +65,7 @@ function TrackRow({ view, track, index, isCurrent, prefix }: RowProps) {
           track.depth > 0 && <span class="et-indent" />
         )}
         <span class="et-sign" title={WORDS[row.status]}><Icon sign={signOf(row.status)} /></span>
-        {row.agent && <abbr class="et-agent" title={row.agent}>{monogram(row.agent)}</abbr>}
+        {row.agent && !isHandler(row) && <abbr class="et-agent" title={row.agent}>{monogram(row.agent)}</abbr>}
         <span class="et-title">{row.name}</span>
         {isPhase && !track.isOpen && track.errors > 0 && (
           <span class="et-inner-errors"><Icon sign="error" size={11} />{track.errors}</span>

@@ -87,6 +87,8 @@ describe("marks", () => {
   it("show a handler's own time, because it has no calls", () => {
     const handler = arrange([row({ span_id: "h", kind: "task", start_ms: 0, end_ms: 5 })]).tracks[0];
     expect(handler?.marks.map((mark) => mark.shape)).toEqual(["work"]);
+    const named = arrange([row({ span_id: "h", kind: "task", agent: "Handler", start_ms: 0, end_ms: 5 })]).tracks[0];
+    expect(named?.marks.map((mark) => mark.shape)).toEqual(["work"]);
   });
 
   it("show a ghost for what has no time, and nothing for what was running unseen", () => {

@@ -1,7 +1,7 @@
 // Which rows there are, how high they stand and what is drawn in each: pure, from the store to rectangles in milliseconds
 // across and pixels down. Time becomes pixels only in `draw`, so zooming and the clock never come back here.
 
-import type { Row } from "./wire";
+import { isHandler, type Row } from "./wire";
 import type { Store } from "./store";
 
 /** What a mark looks like; the row says the rest. `work` is a handler's own time, `ghost` what has no time yet. */
@@ -172,8 +172,8 @@ function taskMark(task: Row, hasCalls: boolean, lanes: number): Mark | null {
     if (task.status !== "pending" && task.status !== "skipped" && task.status !== "cancelled") return null;
     return { row: task, shape: "ghost", from: task.end_ms ?? NaN, to: null, top: PAD + 3, height: LANE_HEIGHT - 6 };
   }
-  // A task without an agent is a handler: plain code, which has no calls of its own to show.
-  if (!hasCalls && !task.agent) return markOf(task, "work", PAD + WORK.top, WORK.height);
+  // A handler is plain code, which has no calls of its own to show.
+  if (!hasCalls && isHandler(task)) return markOf(task, "work", PAD + WORK.top, WORK.height);
   return markOf(task, "task", PAD, height);
 }
 

@@ -32,10 +32,10 @@ function lines(text: string): number {
   return found;
 }
 
-/** A conversation: what this call added stands open, what earlier calls had already said is folded into one line. */
-export function Conversation({ messages, live }: { messages: readonly ChatMessage[]; live: string }) {
+/** A conversation: what a call added stands open, what earlier calls had said is folded into a line; that of a task is whole. */
+export function Conversation({ messages, live, isWhole }: { messages: readonly ChatMessage[]; live: string; isWhole: boolean }) {
   const [hasEarlier, setEarlier] = useState(false);
-  const start = newFrom(messages);
+  const start = isWhole ? 0 : newFrom(messages);
   const shown = hasEarlier ? messages : messages.slice(start);
   return (
     <div class="et-chat">

@@ -16,5 +16,12 @@ const isRetried = (row: Row): boolean => row.kind === "attempt" && row.status ==
 /** Failed spans where the failure arose: a parent that failed because of its child is not told twice. */
 function errors(store: Store): Row[] {
   const failed = [...store.rows()].filter((row) => row.status === "error" && row.kind !== "attempt");
-  return failed.filter((row) => !store.below(row.span_id).some((child) => child.status === "error" && child.kind !== "attempt"));
+  const parents = new Set(failed.flatMap((row) => ancestors(store, row)));
+  return failed.filter((row) => !parents.has(row.span_id));
+}
+
+function ancestors(store: Store, row: Row): string[] {
+  const found: string[] = [];
+  for (let at = row.parent_id; at && found.length < 64; at = store.row(at)?.parent_id) found.push(at);
+  return found;
 }

@@ -76,8 +76,9 @@ function Age({ view, run }: { view: View; run: Run }) {
 function SavedBadge({ view }: { view: View }) {
   const at = view.store.savedAt.value;
   const time = at ? new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : null;
-  const left = view.store.detailsLeftOut.value;
-  const title = left ? `${plural(left, "span")} without messages, to keep the notebook small` : undefined;
+  const { rows, details } = view.store.leftOut.value;
+  const lacks = [rows ? `lacks ${plural(rows, "span")}` : "", details ? `lacks the texts of ${plural(details, "span")}` : ""];
+  const title = rows || details ? `Kept small: ${lacks.filter(Boolean).join(" and ")}` : undefined;
   return <span class="et-badge" title={title}>saved view{time ? `, ${time}` : ""}</span>;
 }
 
@@ -124,6 +125,7 @@ function Now({ run, view }: { run: Run; view: View }) {
   return (
     <span class="et-now">
       {phase && <b>{phase}</b>}
+      {run.note && <span class="et-preparing">{run.note}</span>}
       {shown.map((activity) => (
         <button class="et-link" onClick={() => view.jump(activity.span)} title={`Show ${activity.name}`}>
           {activity.name}

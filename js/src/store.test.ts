@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { delta, ROWS, row, run, snapshot, stored } from "./fixture";
-import { Store } from "./store";
+import { joined, Store } from "./store";
 
 describe("folding", () => {
   it("takes a snapshot, then the deltas that follow it", () => {
@@ -90,6 +90,14 @@ describe("the tree", () => {
     store.fold(delta(1, 2, { rows: [row({ span_id: "x", kind: "tool", parent_id: "u", start_ms: 500, end_ms: 900 })] }), 0);
     expect([store.revision("t"), store.revision("g")]).toEqual([(before[0] as number) + 1, before[1]]);
   });
+});
+
+it("puts a reply together from what was asked for and what streamed in", () => {
+  expect(joined("", "Once upon")).toBe("Once upon");
+  expect(joined("Once", "Once upon")).toBe("Once upon");
+  expect(joined("Once upon a", "on a time")).toBe("Once upon a time");
+  expect(joined("Once upon", " a time")).toBe("Once upon a time");
+  expect(joined("Once upon", "")).toBe("Once upon");
 });
 
 it("knows when details were loaded before the span ended", () => {

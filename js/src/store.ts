@@ -7,6 +7,8 @@ import type { Delta, Details, Phase, Row, Run, Saved, Snapshot } from "./wire";
 /** What became of a message: `gap` means that something was missed, so the caller should say hello again. */
 export type Outcome = "folded" | "old" | "gap";
 
+const LONGEST_OVERLAP = 2000;
+
 export class Store {
   /** Grows by one with each change of rows, details or text: what a view compares to know whether to look again. */
   readonly version = signal(0);
@@ -15,7 +17,8 @@ export class Store {
   /** Why the newest message could not be read, or null. */
   readonly fault = signal<string | null>(null);
   readonly savedAt = signal<string | null>(null);
-  readonly detailsLeftOut = signal(0);
+  /** What a saved trace lacks, to stay small. */
+  readonly leftOut = signal({ rows: 0, details: 0 });
 
   #n = -1;
   #textN = -1;
@@ -59,7 +62,7 @@ export class Store {
     if (message.kind === "saved") {
       for (const details of Object.values(message.details)) this.#keep(details);
       this.savedAt.value = message.saved_at;
-      this.detailsLeftOut.value = message.details_left_out;
+      this.leftOut.value = { rows: message.rows_left_out, details: message.details_left_out };
     }
     this.#n = message.n;
     // The earliest arrival had the least delay, so the smallest difference is the best guess of the run's start on this
@@ -155,9 +158,9 @@ export class Store {
     return !kept || kept.of?.status !== this.#rows.get(span)?.status;
   }
 
-  /** What of a reply has streamed in since this page was there. */
+  /** What has streamed in of a reply: what the kernel had when it was asked, and what came since this page was there. */
   text(span: string): string {
-    return this.#text.get(span) ?? "";
+    return joined(this.details(span)?.output ?? "", this.#text.get(span) ?? "");
   }
 
   #append(delta: Delta): void {
@@ -186,4 +189,16 @@ export class Store {
     this.#textN = -1;
     this.#origin = Infinity;
   }
+}
+
+/**
+ * Two pieces of one text that may overlap, because the end of the first can be the beginning of the second: it was asked
+ * for and came by itself at about the same time. A page that saw the reply begin has all of it in the second.
+ */
+export function joined(first: string, second: string): string {
+  if (second.startsWith(first)) return second;
+  for (let size = Math.min(first.length, second.length, LONGEST_OVERLAP); size > 0; size -= 1) {
+    if (first.endsWith(second.slice(0, size))) return first + second.slice(size);
+  }
+  return first + second;
 }

@@ -81,6 +81,8 @@ export interface Run {
   max_concurrency?: number | null;
   is_scripted: boolean;
   warnings: string[];
+  /** What is being prepared, e.g. a model that loads. */
+  note?: string | null;
   error?: Failure | null;
 }
 
@@ -139,6 +141,7 @@ export interface Saved extends Omit<Snapshot, "kind"> {
   kind: "saved";
   details: Record<string, Details>;
   saved_at: string | null;
+  rows_left_out: number;
   details_left_out: number;
 }
 
@@ -174,6 +177,11 @@ const textsOf = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((item): item is string => typeof item === "string") : [];
 const nullableNumber = (value: unknown): number | null =>
   typeof value === "number" && Number.isFinite(value) ? value : null;
+
+/** The agent that tasks without an agent have: plain code does their work. */
+export const HANDLER = "Handler";
+
+export const isHandler = (task: Row): boolean => task.agent == null || task.agent === HANDLER;
 
 /** True for a row that every later step can rely on. */
 export function isRow(value: unknown): value is Row {
@@ -225,6 +233,7 @@ export function readSaved(value: unknown): Saved | { kind: "bad"; why: string } 
     kind: "saved",
     details,
     saved_at: typeof value.saved_at === "string" ? value.saved_at : null,
+    rows_left_out: numberOr(value.rows_left_out, 0),
     details_left_out: numberOr(value.details_left_out, 0),
   };
 }
@@ -303,6 +312,7 @@ function readRun(value: unknown): Run | null {
     max_concurrency: nullableNumber(value.max_concurrency),
     is_scripted: value.is_scripted === true,
     warnings: textsOf(value.warnings),
+    note: typeof value.note === "string" ? value.note : null,
     error: error ? { type: textOr(error.type, "Error"), message: textOr(error.message, "") } : null,
   };
 }
