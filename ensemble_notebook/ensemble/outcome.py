@@ -46,7 +46,7 @@ def _failure_error(
         "agent_role": first.agent_role,
         "completed_task_outputs": tuple(result.outputs.values()),
     }
-    names = ", ".join(repr(failure.name) for failure in result.failures)
+    names = ", ".join(f"{failure.name!r} ({failure.agent_role})" for failure in result.failures)
     if graph.phases:
         phases = dict.fromkeys(
             graph.phases[each.phase].name
@@ -59,6 +59,6 @@ def _failure_error(
         return PhaseExecutionError(message, failures=result.failures, **facts)
     if strategy is ErrorStrategy.CONTINUE_ON_ERROR:
         causes = {failure.name: failure.error for failure in result.failures}
-        message = f"{len(causes)} of {len(graph.tasks)} tasks failed ({names}): {one_line(first.error)}"
+        message = f"{len(causes)} of {len(graph.tasks)} tasks failed: {names}: {one_line(first.error)}"
         return ParallelExecutionError(message, failed_task_causes=causes, **facts)
     return TaskExecutionError(f"Task {first.name!r} ({first.agent_role}) failed: {one_line(first.error)}", **facts)
