@@ -44,7 +44,7 @@ _HOMES = {
     "ensemble.ensemble": "Ensemble",
     "ensemble.handle": "RunHandle",
     "ensemble.output": "EnsembleOutput",
-    "models.scripted": "ScriptedChatModel",
+    "models.scripted": "Fail Reply ScriptedChatModel ToolUse",
     "trace.execution": "ExecutionTrace",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

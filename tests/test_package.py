@@ -32,7 +32,8 @@ CARRIED = (
 # What `from ensemble_notebook import ...` gives. A name that goes or comes is a line in the changelog.
 PUBLIC_NAMES = """
     __version__
-    Agent Task Phase Ensemble Workflow ErrorStrategy AgentTool ToolResult TaskInput CostConfiguration ScriptedChatModel
+    Agent Task Phase Ensemble Workflow ErrorStrategy AgentTool ToolResult TaskInput CostConfiguration
+    ScriptedChatModel Reply ToolUse Fail
     EnsembleOutput TaskOutput ExecutionTrace ExecutionPlan Metrics TokenUsage Failure Skipped RunHandle
     RunStatus ExitReason PhaseStatus SpanStatus ToolOutcome
     EnsembleError ValidationError CircularDependencyError PromptTemplateError TaskExecutionError ParallelExecutionError
