@@ -1,0 +1,152 @@
+"""Models behind the OpenAI protocol: made from a spec, or a user's object without the retries that nobody sees (E30).
+
+Either way langchain-openai speaks the protocol, over an HTTP client that belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from ensemble_notebook.domain.secret import protect
+from ensemble_notebook.errors import Problem, ValidationError
+from ensemble_notebook.models.completion import Completions
+from ensemble_notebook.models.spec import OpenAISpec
+
+if TYPE_CHECKING:
+    from langchain_openai.chat_models.base import BaseChatOpenAI
+
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
+
+_URL_VARIABLES: Final = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+# Servers without keys still want the header.
+_NO_KEY: Final = "none"
+_PARALLEL_CALLS: Final = 1000
+_IDLE_CONNECTIONS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What an `OpenAISpec` stands for in this environment.
+
+    Attributes:
+        name: of the model.
+        base_url: None for OpenAI's own.
+        key_variable: where the key came from; None where there was none.
+        api_key: never shown.
+    """
+
+    name: str
+    base_url: str | None
+    key_variable: str | None
+    api_key: str = field(repr=False)
+
+
+def resolve(spec: OpenAISpec) -> Endpoint:
+    """Address and key, from the spec and the standard environment variables.
+
+    Raises:
+        ValidationError: the key's variable is not set.
+    """
+    base_url = spec.base_url or next(filter(None, map(os.environ.get, _URL_VARIABLES)), None)
+    variable = spec.api_key_env or KEY_VARIABLE
+    key = os.environ.get(variable, "").strip()
+    if key:
+        protect(key)
+        return Endpoint(spec.name, base_url, variable, key)
+    if base_url is not None and spec.api_key_env is None:
+        return Endpoint(spec.name, base_url, None, _NO_KEY)
+    message = (
+        f"The model 'openai:{spec.name}' needs a key in the environment variable {variable}, which is not set. Set it "
+        f"before you start Jupyter, or run: import os, getpass; os.environ['{variable}'] = getpass.getpass(). "
+        f"The model 'local' needs no key."
+    )
+    raise ValidationError(Problem(message, field="llm"))
+
+
+def http_client(base_url: str | None, proxy: str | None = None) -> Any:
+    """An ``httpx.AsyncClient`` for one event loop, with room for many calls side by side.
+
+    It has no timeout: the engine has. A server on this machine is reached without a proxy, and without loading the
+    certificates of the world, which takes a tenth of a second.
+    """
+    import openai
+
+    # The openai package brings its own generation of httpx, which is not always the one that is called httpx.
+    limits = type(openai.DEFAULT_CONNECTION_LIMITS)(
+        max_connections=_PARALLEL_CALLS, max_keepalive_connections=_IDLE_CONNECTIONS
+    )
+    url = urlsplit(base_url or "")
+    settings: dict[str, Any] = {"proxy": proxy}
+    if url.scheme == "http" and url.hostname in _LOOPBACK:
+        settings = {"trust_env": False, "verify": False, "follow_redirects": False}
+    return openai.DefaultAsyncHttpxClient(timeout=None, limits=limits, **settings)
+
+
+def make_chat_model(endpoint: Endpoint, client: Any, **settings: Any) -> BaseChatOpenAI:
+    """A chat model for an endpoint, on an `http_client`."""
+    from langchain_openai import ChatOpenAI
+
+    async def key() -> str:
+        # With a plain key LangChain would make a second client, for synchronous calls.
+        return endpoint.api_key
+
+    model = ChatOpenAI(
+        model=endpoint.name,
+        base_url=endpoint.base_url,
+        api_key=key,
+        http_async_client=client,
+        http_socket_options=(),
+        max_retries=0,
+        timeout=None,
+        stream_chunk_timeout=None,
+        # Other servers speak chat completions only, whatever their models are called.
+        use_responses_api=None if endpoint.base_url is None else False,
+        **settings,
+    )
+    return without_hidden_retries(model, client)
+
+
+def load_client() -> None:
+    """Import all that a first request needs. Takes seconds, so that a running loop leaves it to a thread."""
+    here = Endpoint("", "http://localhost", None, _NO_KEY)
+    make_chat_model(here, http_client(here.base_url))
+
+
+def is_client_loaded() -> bool:
+    """Whether `load_client` was called, or a user's model has done the same."""
+    return "openai.resources.chat.completions" in sys.modules
+
+
+def is_openai_model(model: object) -> bool:
+    """True for a ``ChatOpenAI`` or a relative, made with clients that can be copied; imports nothing."""
+    module = sys.modules.get("langchain_openai.chat_models.base")
+    base = getattr(module, "BaseChatOpenAI", None)
+    return base is not None and isinstance(model, base) and getattr(model, "root_async_client", None) is not None
+
+
+def own_http_client(model: BaseChatOpenAI) -> Any | None:
+    """The HTTP client that a user gave to a model, which may be bound to one loop; None when it was left out."""
+    # A proxy makes langchain-openai fill in the field.
+    return None if model.openai_proxy else model.http_async_client
+
+
+def without_hidden_retries(model: BaseChatOpenAI, client: Any) -> BaseChatOpenAI:
+    """A copy of a model that talks over `client`, asks for usage with streams, and fails at the first failure.
+
+    Everything else is the model's: callbacks, tags, parameters, headers. The model itself is not changed.
+    """
+    root = model.root_async_client.copy(max_retries=0, http_client=client)
+    return model.model_copy(
+        update={
+            "max_retries": 0,
+            "http_async_client": client,
+            "root_async_client": root,
+            "async_client": Completions(root.chat.completions),
+            "stream_usage": model.stream_usage is not False,
+        }
+    )
