@@ -11,30 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from ensemble_notebook.cell.layout import Entry, entry_at, open_levels
 from ensemble_notebook.cell.mistake import MisreadError, quoted
 from ensemble_notebook.cell.node import BrokenNode, Node, ScalarNode, brace_pitfall
 from ensemble_notebook.cell.source import Source
 
 _NOT_PRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_LINE: Final = re.compile(
-    r"""(?P<lead>[ ]*(?:-[ ]+)*)
-        (?:(?P<key>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s"'\[{\#&*!|>%@`,][^\n]*?):(?=[ ]|$)[ ]*)?
-        (?P<value>[^\n]*)""",
-    re.VERBOSE,
-)
 _QUOTE: Final = "Put the whole value in quotes."
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line as ``- key: value``; offsets into the text."""
-
-    line: int
-    indent: int
-    key: str | None
-    value_start: int
-    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +34,6 @@ class Pitfall:
     mistake: MisreadError
     entry: Entry | None = None
     tab: int | None = None
-
-
-def entry_at(source: Source, line: int) -> Entry:
-    """A line taken apart, by its look alone."""
-    text = source.line(line)
-    match = _LINE.match(text)
-    if match is None:
-        return Entry(line, 0, None, source.line_start(line), text)
-    column = match.start("key") if match["key"] is not None else max(match["lead"].rfind("-"), 0)
-    return Entry(line, column, match["key"], source.line_start(line) + match.start("value"), match["value"].rstrip())
 
 
 def unprintable(source: Source) -> Iterator[tuple[int, MisreadError]]:
@@ -199,7 +173,10 @@ def _keyless(source: Source, line: int) -> MisreadError:
 
 
 def _misplaced(source: Source, line: int) -> MisreadError:
+    levels = [f"column {indent + 1} (line {number})" for indent, number in open_levels(source, line)]
     hint = "Lines that belong together start in the same column."
+    if levels:
+        hint = f"Lines that belong together start in the same column; it could be {' or '.join(levels[:4])}."
     return MisreadError(source.whole_line(line), "the indentation of this line fits no line above it.", hint)
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from ensemble_notebook.cell.layout import Entry
 from ensemble_notebook.cell.mistake import MisreadError, Report
 from ensemble_notebook.cell.node import MOST_CHARACTERS, Composition, Node
-from ensemble_notebook.cell.pitfall import Entry, Pitfall, explain, tab_indent, unprintable
+from ensemble_notebook.cell.pitfall import Pitfall, explain, tab_indent, unprintable
 from ensemble_notebook.cell.source import Place
 
 _MOST_ATTEMPTS: Final = 25

@@ -6,6 +6,7 @@ import pytest
 
 from ensemble_notebook.cell.mistake import CellError
 from ensemble_notebook.cell.reader import read_cell
+from ensemble_notebook.cell.schema import AGENT
 from ensemble_notebook.errors import ValidationError
 from tests.support.cell import mistakes_of
 
@@ -31,8 +32,7 @@ def test_all_mistakes_show_at_once_with_line_caret_nearest_name_and_help():
         "  line 4: unknown key 'gaol' in agent 'Researcher'. Did you mean 'goal'?",
         "    4 |     gaol: Find facts",
         "      |     ^^^^",
-        "    An agent has: role, goal, llm, background, tools, verbose, max_iterations, response_format, max_retries, "
-        "llm_timeout.",
+        f"    An agent has: {', '.join(AGENT.keys)}.",
         "  line 6: there is no agent 'Reseacher' in this cell. Did you mean 'Researcher'?",
         "    6 |   gather: {description: Gather, agent: Reseacher}",
         "      |                                        ^^^^^^^^^",

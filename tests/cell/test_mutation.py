@@ -1,0 +1,240 @@
+"""Nothing is accepted silently (C11a): what is changed in a cell changes what it means, or is a mistake in its line."""
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ensemble_notebook.cell import schema
+from ensemble_notebook.cell.cell import Cell
+from ensemble_notebook.cell.mistake import CellError, Report
+from ensemble_notebook.cell.node import ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.cell.reader import read_cell
+from ensemble_notebook.cell.source import Source
+from ensemble_notebook.cell.tree import read_tree
+from tests.support.cell import Echo
+
+GRAPH = """\
+llm: mine
+name: Report
+error_strategy: continue_on_error
+max_concurrency: 3
+verbose: true
+agents:
+  Researcher:
+    goal: Find facts that can be checked
+    tools: [search, lookup]
+    verbose: true
+  Writer:
+    role: Author
+    goal: >
+      Turn facts into
+      clear prose
+    background: Ten years of it
+    max_iterations: 5
+    max_retries: 1
+    llm_timeout: null
+tasks:
+  gather: {description: "Gather facts about {topic}", agent: Researcher}
+  risks: {description: 'List risks of {topic}', agent: Researcher, timeout: 5}
+  brief:
+    description: |
+      Write a brief
+      in {tone} words
+    expected_output: Three headings
+    agent: Writer
+    context: [gather, risks]
+  count:
+    description: Count the words
+    handler: lookup
+    context:
+      - brief
+inputs:
+  topic: tides
+  tone: plain
+listeners: [hear]
+cost:
+  input_rate: 0.1
+  output_rate: 1e-6
+"""
+PHASES = """\
+workflow: sequential
+phases:
+  steak:
+    - Season it
+    - name: grill
+      description: Grill it
+  salmon: {cure: Cure it, slice: {description: Slice it, context: [cure]}}
+  serve:
+    after: [steak, salmon]
+    workflow: parallel
+    tasks:
+      plate: {description: Plate it, context: [grill, salmon.slice]}
+"""
+CHAIN = """\
+- Research the tides
+- description: Summarise it
+  expected_output: Three lines
+- name: poem
+  description: Write a haiku
+  context: []
+"""
+
+
+def search(text: str) -> str:
+    return text
+
+
+def lookup(text: str) -> str:
+    return text
+
+
+def hear(event: object) -> None:
+    return None
+
+
+NAMESPACE = {"search": search, "lookup": lookup, "hear": hear, "mine": Echo()}
+CELLS = {"graph": GRAPH, "phases": PHASES, "chain": CHAIN}
+
+
+def meaning(cell: Cell) -> tuple[Any, ...]:
+    """Everything that a cell says, comparable."""
+    found = cell.definition
+
+    def agent(each: Any) -> Any:
+        names = schema.AGENT.keys
+        return each and tuple(repr(getattr(each, name)) for name in names)
+
+    def texts(task: Any) -> list[str]:
+        names = ("description", "expected_output", "handler", "llm", "tools", "timeout")
+        return [repr(getattr(task, name)) for name in names]
+
+    return (
+        *(repr(getattr(found, name)) for name in schema.CELL.keys if name not in ("tasks", "phases", "agents", "cost")),
+        found.cost and tuple(repr(getattr(found.cost, name)) for name in schema.COST.keys),
+        tuple(agent(each) for each in found.agents),
+        tuple(
+            (node.name, node.is_chained, cell.graph.context_names(node), agent(node.task.agent), *texts(node.task))
+            for node in cell.graph.tasks
+        ),
+        tuple((phase.name, phase.workflow, phase.after, phase.tasks) for phase in cell.graph.phases),
+        tuple(sorted(cell.inputs.items())),
+    )
+
+
+def shape(text: str) -> Any:
+    """What YAML makes of a text."""
+
+    def of(node: Node | None) -> Any:
+        if isinstance(node, ListNode):
+            return [of(each) for each in node.items]
+        if isinstance(node, MappingNode):
+            return [(key.text, of(value)) for key, value in node.pairs]
+        return (node.text.rstrip(), node.is_plain or node.is_block) if isinstance(node, ScalarNode) else node
+
+    return of(read_tree(Report(Source(text))))
+
+
+def lines_of(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n")
+
+
+def with_line(text: str, number: int, *replacement: str) -> str:
+    lines = lines_of(text)
+    return "\n".join([*lines[:number], *replacement, *lines[number + 1 :]]) + "\n"
+
+
+def keys_of_language() -> list[tuple[str, int, int, str]]:
+    """Every key of the language in the cells: cell, line, column, key."""
+    pattern = re.compile(r"(?:(?<=^)|(?<=[ {]))(\w+)(?=:( |$))")
+    return [
+        (name, number, match.start(), match[1])
+        for name, text in CELLS.items()
+        for number, line in enumerate(lines_of(text))
+        for match in pattern.finditer(line)
+        if match[1] in schema.WORDS | schema.COST.keys.keys()
+    ]
+
+
+def broken_lines(text: str) -> set[int]:
+    with pytest.raises(CellError) as caught:
+        read_cell(text, NAMESPACE)
+    return {mistake.line for mistake in caught.value.mistakes}
+
+
+@pytest.mark.parametrize("name, number, column, key", keys_of_language())
+def test_misspelt_key_is_a_mistake_in_its_place(name, number, column, key):
+    line = lines_of(CELLS[name])[number]
+    misspelt = key[0] + key[2:]
+    text = with_line(CELLS[name], number, line[:column] + misspelt + line[column + len(key) :])
+    with pytest.raises(CellError) as caught:
+        read_cell(text, NAMESPACE)
+    assert (number + 1, column + 1) in {(each.line, each.column) for each in caught.value.mistakes}
+
+
+@pytest.mark.parametrize("name, number, column, key", keys_of_language())
+def test_key_without_its_value_is_a_mistake_in_its_line(name, number, column, key):
+    line = lines_of(CELLS[name])[number]
+    found = re.compile(r": *([^,{}\[\]|>]+|\[.*?\])(?=[,}]|$)").match(line, column + len(key))
+    if found is None:  # its value is on the lines below
+        text = "\n".join([*lines_of(CELLS[name])[:number], line[: column + len(key) + 1]])
+    else:
+        text = with_line(CELLS[name], number, line[: found.start(1)] + line[found.end() :])
+    assert number + 1 in broken_lines(text)
+
+
+@pytest.mark.parametrize(
+    "name, number",
+    [
+        (name, number)
+        for name, text in CELLS.items()
+        for number, line in enumerate(lines_of(text))
+        if re.search(r"\w+:", line)
+    ],
+)
+def test_line_with_a_key_that_stands_twice_is_a_mistake_in_one_of_them(name, number):
+    line = lines_of(CELLS[name])[number]
+    text = with_line(CELLS[name], number, line, line)
+    if line.lstrip().startswith("- "):  # a list item twice is two items
+        assert shape(text) != shape(CELLS[name])
+    else:
+        assert broken_lines(text) & {number + 1, number + 2}
+
+
+@st.composite
+def mutations(draw: st.DrawFn) -> tuple[str, str]:
+    """A cell and what became of it after one line or word was deleted, doubled, misspelt or moved."""
+    text = draw(st.sampled_from(sorted(CELLS.values())))
+    lines = lines_of(text)
+    number = draw(st.integers(0, len(lines) - 1))
+    line = lines[number]
+    words = list(re.finditer(r"\w+|[^\s\w]", line))
+    change = draw(st.sampled_from(["delete", "double", "indent", "word"]))
+    if change == "word" and words:
+        match = draw(st.sampled_from(words))
+        word = match[0]
+        changed = draw(st.sampled_from(["", word + word, word[1:], word[::-1], word + "x", word.swapcase()]))
+        return text, with_line(text, number, line[: match.start()] + changed + line[match.end() :])
+    if change == "delete":
+        return text, with_line(text, number)
+    if change == "double":
+        return text, with_line(text, number, line, line)
+    return text, with_line(text, number, " " * draw(st.integers(0, 8)) + line.lstrip())
+
+
+@given(mutations())
+def test_changed_cell_means_something_else_or_is_a_mistake(mutation):
+    text, changed = mutation
+    try:
+        cell = read_cell(changed, NAMESPACE)
+    except CellError:
+        return
+    if shape(changed) != shape(text):
+        assert meaning(cell) != meaning(read_cell(text, NAMESPACE)), changed
+
+
+def test_cells_are_right_before_they_are_changed():
+    for text in CELLS.values():
+        assert read_cell(text, NAMESPACE).notices == ()
