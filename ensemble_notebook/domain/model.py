@@ -100,11 +100,20 @@ class ChatPort(Protocol):
         warning: something to tell once per run (e.g. hidden retries that can't be switched off), or None.
     """
 
-    name: str
-    provider: str | None
-    is_scripted: bool
-    calls_tools: bool
-    warning: str | None
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def provider(self) -> str | None: ...
+
+    @property
+    def is_scripted(self) -> bool: ...
+
+    @property
+    def calls_tools(self) -> bool: ...
+
+    @property
+    def warning(self) -> str | None: ...
 
     def open(self, system: str, user: str, tools: Sequence[ToolSpec] = ()) -> Conversation:
         """Begin a conversation."""

@@ -71,7 +71,10 @@ def test_context_outputs_stand_before_the_task_in_order(server: OpenAIServer, ll
     tasks = [Task.of("First", name="a"), Task.of("Second", name="b"), Task.of("Third", name="c", context=["b", "a"])]
     Ensemble(tasks=tasks, llm=llm).run()
     assert server.requests[-1].prompt.startswith(
-        "## Context from Previous Tasks\n---\n### Agent: Second\nSecond\n---\n---\n### Agent: First\nFirst\n---\n\n## Task\nThird"
+        "## Context from Previous Tasks\n"
+        "---\n### Agent: Second\nSecond\n---\n"
+        "---\n### Agent: First\nFirst\n---\n\n"
+        "## Task\nThird"
     )
 
 
@@ -90,7 +93,7 @@ def test_tool_calls_of_one_turn_are_answered_in_the_order_of_the_requests(server
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    "call, said",
     [
         (("x", "explode", {"text": "soup"}), "Tool error: no soup today"),
         (("x", "explod", {"text": "soup"}), "Error: there is no tool named 'explod'. Did you mean 'explode'?"),
