@@ -225,7 +225,7 @@ class Assembly:
                 for problem in error.problems:
                     self._report_problem(problem, draft)
                     if problem.field not in fields:
-                        raise
+                        raise MisreadError(draft.place) from error
                     del fields[problem.field]
                     if problem.field in required:
                         fields[problem.field] = _stand_in(cls, problem.field)
@@ -250,14 +250,9 @@ class Assembly:
         self._report.mistake(self._place(draft, problem.field, problem.item), problem.message, hint)
 
     def _place(self, draft: Draft, name: str | None, item: int | str | None) -> Place:
-        nodes = self._kept.get((id(draft), name or ""), draft.values.get(name or ""))
-        if (
-            isinstance(item, int)
-            and isinstance(nodes, list)
-            and item < len(nodes)
-            and isinstance(nodes[item], ScalarNode)
-        ):
-            place: Place = nodes[item].place
+        members = self._kept.get((id(draft), name or ""), draft.values.get(name or ""))
+        if isinstance(item, int) and isinstance(members, list) and item < len(members):
+            place: Place = members[item].place
             return place
         return draft.place_of(name, item)
 

@@ -74,9 +74,10 @@ def find_inputs(
     for name in found.variables:
         if name not in found.values and namespace is not None and _is_value(namespace, name):
             found.values[name] = namespace[name]
-    found.missing = tuple(name for name in found.variables if name not in found.values)
+    unreadable = top.key_places("inputs").keys() - written.keys()
+    found.missing = tuple(name for name in found.variables if name not in found.values and name not in unreadable)
     _report_unused(found, top, options, report)
-    if is_strict:
+    if is_strict and ("inputs" in top.values or "inputs" not in top.written):
         for name in found.missing:
             _report_missing(name, place_of_variable(first[name], name, report.source), found, namespace, report)
     return found

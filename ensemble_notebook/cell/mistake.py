@@ -109,6 +109,7 @@ class Report:
         self.source = source
         self.notices: list[Notice] = []
         self._mistakes: list[Mistake] = []
+        self._cause: BaseException | None = None
 
     def mistake(self, place: Place, message: str, hint: str = "") -> None:
         """Note a mistake. Keys in the text are masked, long texts cut."""
@@ -119,7 +120,8 @@ class Report:
             raise _TooManyMistakesError
 
     def misread(self, error: MisreadError) -> None:
-        """Note what could not be read."""
+        """Note what could not be read; the first foreign error behind one is kept for ``%tb`` (C13)."""
+        self._cause = self._cause or error.__cause__
         if error.message:
             self.mistake(error.place, error.message, error.hint)
 
@@ -138,9 +140,9 @@ class Report:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        if self._mistakes and (kind is None or isinstance(error, _TooManyMistakesError)):
+        if self._mistakes and (kind is None or isinstance(error, _TooManyMistakesError | MisreadError)):
             mistakes = sorted(self._mistakes, key=lambda each: (each.line, each.column))
-            raise CellError(mistakes, self.source) from None
+            raise CellError(mistakes, self.source) from self._cause
 
 
 def nearest_name(word: str, known: Iterable[str]) -> str | None:

@@ -56,6 +56,11 @@ def test_misspelt_input_is_shown_where_it_is_written():
     )
 
 
+def test_input_that_can_not_be_read_is_not_missing_as_well():
+    assert_mistakes("inputs:\n  «topic»:\ntasks: ['{topic}']", "the input 'topic' has no value")
+    assert_mistakes("«inputs»:\ntasks: ['{topic}']", "'inputs' of the cell has no value")
+
+
 def test_unused_input_is_reported():
     (notice,) = read("inputs:\n  spare: x\ntasks: [a]").notices
     assert (notice.line, notice.message) == (2, "no text uses the input 'spare'.")

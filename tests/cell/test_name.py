@@ -189,6 +189,7 @@ def test_dotted_name_that_can_not_be_imported_is_a_mistake_in_its_place(module, 
     with pytest.raises(CellError, match=reason) as caught:
         cell.build()
     assert (caught.value.mistakes[0].line, caught.value.mistakes[0].column) == (1, 31)
+    assert caught.value.__cause__ is not None
 
 
 def test_cell_with_mistakes_imports_nothing(module):
