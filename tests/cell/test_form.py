@@ -106,3 +106,29 @@ def test_cell_without_tasks_is_a_mistake():
 
 def test_tasks_and_phases_exclude_each_other():
     assert_mistakes("tasks: «[a]»\nphases: {p: [b]}", "not both")
+
+
+def test_cell_of_the_documentation_is_read():
+    cell = read(
+        """
+llm: local                       # or openai:gpt-4o-mini, a variable holding a chat model, ...
+agents:
+  Researcher:                    # the key is the role unless `role:` says otherwise
+    goal: Find facts that can be checked
+    # tools: [search_notes]      # plain functions or LangChain tools of this notebook, for models that call tools
+  Writer:
+    goal: Turn facts into clear prose
+tasks:
+  gather: {description: "Gather the key facts about {topic}", agent: Researcher}
+  risks:  {description: "List the main risks of {topic}", agent: Researcher}
+  brief:
+    description: Write a one-page brief
+    expected_output: Markdown with three headings
+    agent: Writer
+    context: [gather, risks]
+""",
+        overrides={"inputs": {"topic": "tidal energy"}},
+    )
+    assert cell.plan.groups == (("gather", "risks"), ("brief",))
+    assert [node.role for node in cell.graph.tasks] == ["Researcher", "Researcher", "Writer"]
+    assert cell.notices == ()
