@@ -88,9 +88,24 @@ describe("Stop", () => {
     expect(link.control.value).toBe("live");
   });
 
-  it("does not take the pong of an older ping", () => {
-    link.receive({ kind: "pong", nonce: 0 });
-    expect(link.control.value).toBe("asking");
+  it("asks again, ever more rarely, because a first message may come too early to be heard", () => {
+    vi.advanceTimersByTime(250 + 500);
+    expect(sent).toEqual([{ kind: "ping", nonce: 2 }, { kind: "ping", nonce: 3 }]);
+    link.receive({ kind: "pong", nonce: 2 });
+    vi.advanceTimersByTime(1e7);
+    expect([kinds().length, vi.getTimerCount()]).toEqual([2, 0]);
+  });
+
+  it("gives up asking in the end", () => {
+    vi.advanceTimersByTime(1e7);
+    expect([link.control.value, vi.getTimerCount()]).toEqual(["silent", 0]);
+    expect(kinds().length).toBeLessThan(10);
+  });
+
+  it("is asked for by all views together", () => {
+    link.greet();
+    link.greet();
+    expect(kinds()).toEqual(["hello", "hello"]);
   });
 });
 

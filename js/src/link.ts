@@ -10,6 +10,9 @@ import { type Outgoing, readMessage } from "./wire";
 export type Control = "asking" | "live" | "silent";
 
 const PONG_MS = 1500;
+// A first message may reach a kernel before it can answer beside a busy cell, so it is asked again, ever more rarely.
+const FIRST_REPEAT_MS = 250;
+const LAST_REPEAT_MS = 60_000;
 const DETAILS_MS = 2000;
 const HELLO_APART_MS = 1000;
 
@@ -26,6 +29,7 @@ export class Link {
   readonly #clock: () => number;
   readonly #timers = new Set<ReturnType<typeof setTimeout>>();
   #nonce = 0;
+  #isAsking = false;
   #helloAt = -Infinity;
   #asked = new Map<string, string>();
 
@@ -37,7 +41,7 @@ export class Link {
   /** A view came: ask for what is missing, and whether somebody answers. */
   greet(): void {
     this.#hello();
-    if (!this.store.isOver) this.#ping();
+    if (!this.store.isOver) this.#ask();
   }
 
   /** Takes anything the kernel sends. */
@@ -49,7 +53,7 @@ export class Link {
         this.store.fault.value = message.why;
         return;
       case "pong":
-        if (message.nonce === this.#nonce) this.control.value = "live";
+        this.control.value = "live";
         return;
       case "details":
         if (this.late.value === message.details.span_id) this.late.value = null;
@@ -100,12 +104,13 @@ export class Link {
   doubt(): void {
     if (this.store.isOver) return;
     this.lose();
-    this.#ping();
+    this.#ask();
   }
 
   close(): void {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#timers.clear();
+    this.#isAsking = false;
   }
 
   #fold(message: Parameters<Store["fold"]>[0]): void {
@@ -117,8 +122,9 @@ export class Link {
 
   #revive(): void {
     this.isGone.value = false;
+    this.control.value = "silent";
     this.store.freeze(null);
-    this.#ping();
+    this.#ask();
   }
 
   #hello(): void {
@@ -126,14 +132,21 @@ export class Link {
     this.#post({ kind: "hello", have: this.store.n });
   }
 
-  #ping(): void {
-    if (this.control.value === "live") return;
-    this.#nonce += 1;
-    this.control.value = "asking";
-    this.#post({ kind: "ping", nonce: this.#nonce });
+  #ask(): void {
+    if (this.#isAsking || this.control.value === "live") return;
+    this.#isAsking = true;
+    this.#ping(FIRST_REPEAT_MS);
     this.#later(PONG_MS, () => {
       if (this.control.value === "asking") this.control.value = "silent";
     });
+  }
+
+  #ping(wait: number): void {
+    this.#isAsking = this.control.value !== "live" && wait <= LAST_REPEAT_MS;
+    if (!this.#isAsking) return;
+    this.#nonce += 1;
+    if (this.#post({ kind: "ping", nonce: this.#nonce })) this.#later(wait, () => this.#ping(wait * 2));
+    else this.#isAsking = false;
   }
 
   #post(message: Outgoing): boolean {
