@@ -26,7 +26,7 @@ def error_facts(error: BaseException | None) -> ErrorFacts | None:
     if error is None:
         return None
     try:
-        message = safe_text(shorten(str(error).strip(), _LONGEST_MESSAGE))
+        message = shorten(safe_text(str(error).strip()), _LONGEST_MESSAGE)
     except Exception:  # noqa: BLE001 - whatever a foreign __str__ raises
         message = "(its message can't be shown)"
     return type(error).__name__, message or None

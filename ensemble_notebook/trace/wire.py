@@ -82,8 +82,9 @@ class Wire:
     def saved(self, max_bytes: int = SAVED_BYTES) -> dict[str, Any]:
         """The content of the trace's own MIME type (W14): a snapshot with details, in at most `max_bytes` of JSON.
 
-        Where not everything fits, ``rows_left_out`` and ``details_left_out`` say how much is missing; turns and
-        attempts go first, and texts are shorter than on request. The run and its phases are always there.
+        Where not everything fits, ``rows_left_out`` and ``details_left_out`` say how much is missing: turns and
+        attempts go first, then the latest calls; texts are shorter than on request. The run and its phases are always
+        there. A row whose parent is missing is inside the next span around it.
         """
         with self._fold.lock:
             saved = {
@@ -95,29 +96,42 @@ class Wire:
                 "rows_left_out": 0,
                 "details_left_out": 0,
             }
-            spans = sorted(self._shown(), key=lambda span: _WORTH.index(span.kind))
             room = _Room(max_bytes - _size(saved) - 20)  # the two counts grow
-            room_for_rows = _Room(room.left * _SAVED_ROW_SHARE)
-            rows = [(span, row_of(span)) for span in spans]
-            kept = [(span, row) for span, row in rows if room_for_rows.take(_size(row) + 2)]
-            room.take(room_for_rows.taken)
-            saved["rows"] = [row for _, row in sorted(kept, key=lambda pair: pair[0].seq)]
-            saved["rows_left_out"] = len(rows) - len(kept)
-            saved["details_left_out"] = self._save_details(saved["details"], [span for span, _ in kept], room)
+            kept = self._save_rows(saved, room)
+            self._save_details(saved, kept, room)
             return saved
 
-    def _save_details(self, details: dict[str, Any], spans: list[Span], room: _Room) -> int:
-        """Fill in the details of these spans as long as there is room; gives how many found none."""
-        left_out = 0
+    def _save_rows(self, saved: dict[str, Any], room: _Room) -> list[Span]:
+        """Fill in rows, the most telling first, until their share of the room is used up; gives their spans."""
+        spans = sorted(self._shown(), key=lambda span: _WORTH.index(span.kind))
+        reserve = room.left * (1 - _SAVED_ROW_SHARE)
+        rows: dict[str, dict[str, Any]] = {}
         for span in spans:
-            found = details_of(self._fold, span.span_id, _SAVED_TEXT)
-            if is_empty(found):
+            row = row_of(span)
+            if not room.take(_size(row) + 2, reserve):
+                break
+            rows[span.span_id] = row
+        kept = spans[: len(rows)]
+        for span in kept:
+            around = span.parent
+            while around is not None and around.span_id not in rows and around.parent is not None:
+                around = around.parent
+            if around is not None:
+                rows[span.span_id]["parent_id"] = around.span_id
+        saved["rows"] = sorted(rows.values(), key=lambda row: row["seq"])
+        saved["rows_left_out"] = len(spans) - len(kept)
+        return kept
+
+    def _save_details(self, saved: dict[str, Any], spans: list[Span], room: _Room) -> None:
+        """Fill in the details of these spans as far as there is room; what is too long makes way for the next."""
+        for span in spans:
+            details = details_of(self._fold, span.span_id, _SAVED_TEXT)
+            if is_empty(details):
                 continue
-            if room.take(_size(found) + _size(span.span_id) + 4):
-                details[span.span_id] = found
+            if room.take(_size(details) + _size(span.span_id) + 4):
+                saved["details"][span.span_id] = details
             else:
-                left_out += 1
-        return left_out
+                saved["details_left_out"] += 1
 
     def _shown(self) -> list[Span]:
         """All spans but the run's, which is told apart."""
@@ -135,18 +149,16 @@ class Wire:
 
 
 class _Room:
-    """Bytes that may still be taken. Once something did not fit, smaller things still may."""
+    """Bytes that may still be taken."""
 
-    def __init__(self, size: float) -> None:
+    def __init__(self, size: int) -> None:
         self.left = size
-        self.taken = 0
 
-    def take(self, size: int) -> bool:
-        """Take this much, if there is so much."""
-        if size > self.left:
+    def take(self, size: int, reserve: float = 0) -> bool:
+        """Take this much, if so much is there beside the reserve."""
+        if size > self.left - reserve:
             return False
         self.left -= size
-        self.taken += size
         return True
 
 

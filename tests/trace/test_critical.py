@@ -130,6 +130,20 @@ def test_the_chain_goes_on_through_what_was_skipped():
     assert slack(trace) == {"a": 0.0, "b": None, "c": 0.0}
 
 
+def test_the_chain_goes_on_through_a_phase_whose_tasks_never_ran():
+    build = EventBuilder(
+        {"a": [], "b": []}, phases={"p": ["a"], "q": ["b"]}, after={"q": ["p"]}, agents=dict.fromkeys("ab", "Handler")
+    )
+    with build.phase("p"), build.task("a"):
+        build.wait(2)
+    with build.phase("q"):
+        build.wait(1)
+        build.skip("b", "not started: the run was stopped")
+    trace = ExecutionTrace.from_events(build.interrupt())
+    assert critical(trace) == ["a"]
+    assert slack(trace) == {"a": 0.0, "b": None}
+
+
 def test_inside_a_turn_the_longest_tool_is_critical_and_the_others_have_slack():
     build = EventBuilder({"a": []})
     with build.task("a"):

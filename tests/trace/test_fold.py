@@ -319,6 +319,15 @@ def test_secrets_are_masked_before_anything_is_recorded():
     assert "***" in fold.inputs["token"]
 
 
+def test_a_secret_across_the_end_of_a_cut_error_message_is_masked():
+    key = "sk-" + "a1B2" * 8
+    build = one_task(agents={"a": "Handler"})
+    with build.task("a"):
+        build.fail(ValueError("x" * 3_990 + " " + key))
+    _, message = TraceFold.of(build.finish()).error
+    assert "sk-" not in message
+
+
 def test_half_characters_never_get_into_a_trace():
     build = one_task()
     with build.task("a"), build.turn():

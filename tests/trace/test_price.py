@@ -84,6 +84,13 @@ def test_many_small_costs_add_up_without_drift():
     assert metrics.cost_complete is True
 
 
+def test_a_reply_by_another_listed_model_is_priced_as_that_one():
+    build = EventBuilder({"a": ()}, provider="openai", model="gpt-4o")
+    with build.task("a"), build.turn():
+        build.llm("x", input_tokens=1000, output_tokens=100, served_as="gpt-4o-mini")
+    assert ExecutionTrace.from_events(build.finish()).metrics.cost == price().total < price(model="gpt-4o").total
+
+
 def test_the_name_in_the_reply_decides_where_the_one_asked_for_is_not_listed():
     build = EventBuilder({"a": (), "b": ()}, provider="openai", model="my-alias")
     with build.task("a"), build.turn():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ensemble_notebook.domain.choice import ToolOutcome
 from ensemble_notebook.domain.event import LlmAttemptStarted, LlmToken
 from ensemble_notebook.testing.event import EventBuilder
 from ensemble_notebook.testing.writer import START
@@ -123,12 +124,11 @@ def test_deltas_applied_one_after_the_other_make_the_snapshot(events, data):
     store = Store(wire.snapshot())
     for event in events:
         fold.add(event)
-        if data.draw(st.booleans()):
+        if data.draw(st.booleans()) or event is events[-1]:
             store.apply(wire.delta(store.n))
-    store.apply(wire.delta(store.n))
-    snapshot = wire.snapshot()
-    assert store.rows == {row["span_id"]: row for row in snapshot["rows"]}
-    assert (store.run, store.n) == (snapshot["run"], snapshot["n"])
+            snapshot = wire.snapshot()
+            assert store.rows == {row["span_id"]: row for row in snapshot["rows"]}
+            assert (store.run, store.n) == (snapshot["run"], snapshot["n"])
 
 
 @given(streams())
@@ -153,7 +153,9 @@ def test_what_is_saved_fits_and_says_what_is_missing(events, max_bytes):
     saved = wire.saved(max_bytes)
     assert len(json.dumps(saved)) <= max_bytes
     assert len(saved["rows"]) + saved["rows_left_out"] == len(wire.snapshot()["rows"])
-    assert saved["details"].keys() <= {row["span_id"] for row in saved["rows"]}
+    ids = {row["span_id"] for row in saved["rows"]}
+    assert saved["details"].keys() <= ids
+    assert {row["parent_id"] for row in saved["rows"]} <= {*ids, "run"}
 
 
 def test_a_delta_holds_only_what_changed():
@@ -315,6 +317,15 @@ def test_details_of_a_task_are_its_whole_conversation_and_of_a_call_what_it_knew
     assert wire.details("run")["input"] == '{"topic": "llamas"}'
 
 
+def test_a_refused_tool_call_says_why_it_was_skipped():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(asks=["search"])
+        build.tool("search", outcome=ToolOutcome.SKIPPED_MAX_ITERATIONS, result="STOP: the limit is reached.")
+    row = next(row for row in wire_of(build.finish()).snapshot()["rows"] if row["kind"] == "tool")
+    assert (row["status"], row["reason"]) == ("skipped", "STOP: the limit is reached.")
+
+
 def test_details_of_an_unknown_span_say_so():
     details = wire_of(EventBuilder({"a": ()}).events).details("run.99")
     assert details["error"] == {"type": "LookupError", "message": "This run has no such span."}
@@ -357,6 +368,8 @@ def test_what_is_saved_of_a_large_run_keeps_phases_and_tasks_and_drops_attempts_
     assert kinds.count("turn") == 0
     assert saved["rows_left_out"] > 0
     assert saved["details_left_out"] > 0
+    tasks = {row["span_id"] for row in saved["rows"] if row["kind"] == "task"}
+    assert {row["parent_id"] for row in saved["rows"] if row["kind"] == "llm"} <= tasks
     assert len(saved["details"]) > 0
 
 
