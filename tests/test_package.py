@@ -184,12 +184,13 @@ def test_checkout_without_node_says_what_is_needed(checkout, tmp_path):
     assert "Traceback" not in built.stdout
 
 
-def test_installed_wheel_has_the_command(wheel, tmp_path):
-    target = tmp_path / "site"
+def test_installed_wheel_has_the_command_and_its_templates(wheel, tmp_path):
+    target, ipython = tmp_path / "site", tmp_path / "ipython"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", target]
     installed = run(*pip, wheel, cwd=tmp_path)
     assert installed.returncode == 0, installed.stdout
-    shown = run(sys.executable, target / "bin" / "jupyter-ensemble", "--help", cwd=tmp_path, PYTHONPATH=str(target))
-    assert shown.returncode == 0, shown.stdout
-    for command in ("demo", "run", "validate", "enable", "disable", "models"):
-        assert command in shown.stdout
+    command = [sys.executable, target / "bin" / "jupyter-ensemble", "enable", "--user"]
+    enabled = run(*command, cwd=tmp_path, PYTHONPATH=str(target), IPYTHONDIR=str(ipython))
+    assert enabled.returncode == 0, enabled.stdout
+    config = json.loads((ipython / "profile_default" / "ipython_config.json").read_text())
+    assert config == {"MagicsManager": {"lazy_magics": {"ensemble": "ensemble_notebook"}}}
