@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,9 @@ exit status:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command says. Returns the exit status; errors are short and go to stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a bar is no reason to fail where the encoding has none
     parser = _parser()
     try:
         parsed = parser.parse_args(arguments)
@@ -144,7 +148,7 @@ def _disable(arguments: argparse.Namespace) -> None:
 def _pull(_: argparse.Namespace) -> None:
     from ensemble_notebook.models.weight import pull_weights
 
-    print(f"The weights are in {pull_weights()}")
+    print(f"The weights are in {pull_weights(print)}")
 
 
 if __name__ == "__main__":

@@ -117,8 +117,7 @@ def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
     lines: list[Line] = []
     for phase, after in plan.phases.items() or [(None, ())]:
         if phase is not None:
-            notes = (f"after {', '.join(after)}",) if after else ()
-            lines.append(Line(is_phase=True, name=phase, status="pending", cells=("", ""), notes=notes))
+            lines.append(Line(is_phase=True, name=phase, status="pending", cells=(", ".join(after), "")))
         lines += [
             _planned_line(task, level_bar(level[task.name], len(plan.groups), is_critical=task.name in critical))
             for task in plan.tasks
@@ -133,7 +132,7 @@ def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
             f"longest chain {plural(plan.estimated_rounds, 'task')}",
         ],
         axis=("first", "last"),
-        heads=("reads", "model"),
+        heads=("after", "model") if plan.phases else ("reads", "model"),
         lines=lines,
         notes=(),
     )

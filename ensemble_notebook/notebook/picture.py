@@ -57,8 +57,14 @@ _FAINT: Final = "opacity:0.7"
 def output_bundle(output: EnsembleOutput) -> Bundle:
     """A finished run, complete or partial, in every form: plain text, HTML, saved trace (at most 200 kB)."""
     wire = Wire(TraceFold.of(output.events, output.ensemble.cost))
-    chart, saved = chart_of(wire.snapshot()), wire.saved()
-    return {"text/plain": chart_text(chart), "text/html": chart_html(chart, saved["details"]), TRACE_MIME: saved}
+    saved = wire.saved()
+    return {**snapshot_bundle(wire.snapshot(), saved["details"]), TRACE_MIME: saved}
+
+
+def snapshot_bundle(snapshot: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> Bundle:
+    """A run as of a wire snapshot, as plain text and HTML."""
+    chart = chart_of(snapshot)
+    return {"text/plain": chart_text(chart), "text/html": chart_html(chart, details)}
 
 
 def plan_bundle(plan: ExecutionPlan, title: str = "plan") -> Bundle:
@@ -100,7 +106,8 @@ def chart_html(chart: Chart, details: Mapping[str, Any] | None = None) -> str:
     return (
         '<div style="font-size:13px;line-height:1.5;overflow-x:auto">'
         f"<div>{title}{facts}</div>"
-        '<table style="border-collapse:collapse;border:0;margin:4px 0;font-size:13px;color:inherit"><thead>'
+        '<table style="border-collapse:collapse;border:0;margin:4px 0;font-size:13px;color:inherit">'
+        '<thead style="border:0">'
         f'<tr style="border:0;background:none;{_FAINT}">'
         f'<th style="{_CELL};font-weight:normal">task</th><th style="{_CELL};font-weight:normal">agent</th>'
         f'<th style="{_CELL};font-weight:normal"><code style="{_MONO}">{axis}</code></th>{heads}</tr>'

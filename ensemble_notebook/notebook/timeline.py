@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anywidget
 import traitlets
+from IPython.core.getipython import get_ipython
 
+from ensemble_notebook.notebook.picture import output_bundle, snapshot_bundle
+from ensemble_notebook.notebook.screen import Mode, mode_of
 from ensemble_notebook.trace.fold import TraceFold
 from ensemble_notebook.trace.wire import Wire
 
@@ -70,6 +73,13 @@ class TimelineWidget(anywidget.AnyWidget):
             if is_last:
                 self._stop = None  # nothing is left to stop, and the run's handle would keep its output alive
 
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        """The widget, and beside it the static picture for places that have no widgets."""
+        bundle: Any = super()._repr_mimebundle_(**options)
+        if bundle is not None:
+            bundle[0].update(snapshot_bundle(self._wire.snapshot()))
+        return bundle
+
     def close(self) -> None:
         """Take it out of the kernel and of all pages."""
         layout = self.layout
@@ -97,8 +107,24 @@ class TimelineWidget(anywidget.AnyWidget):
             self.send(message)
 
 
-def timeline_of(output: EnsembleOutput) -> TimelineWidget:
-    """The explorable timeline of a finished run; the same output has the same widget (W16)."""
+class StillTimeline:
+    """The timeline of a finished run where nobody watches: a widget would leave its whole state in the notebook."""
+
+    def __init__(self, output: EnsembleOutput) -> None:
+        self._output = output
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return output_bundle(self._output)
+
+
+def timeline_of(output: EnsembleOutput) -> TimelineWidget | StillTimeline:
+    """The explorable timeline of a finished run; the same output has the same widget (W16).
+
+    A still picture where a notebook is executed without a reader.
+    """
+    shell = get_ipython()
+    if shell is not None and mode_of(shell) is Mode.STATIC:
+        return StillTimeline(output)
     widget = _widgets.get(output)
     if widget is None or widget.comm is None:
         widget = TimelineWidget(Wire(TraceFold.of(output.events, output.ensemble.cost)))

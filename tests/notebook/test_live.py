@@ -173,6 +173,12 @@ def test_same_output_has_the_same_widget(events):
     assert timeline_of(Output(events)) is not timeline_of(output)
 
 
+def test_widget_brings_a_picture_for_places_without_widgets(widget):
+    data, _ = widget._repr_mimebundle_()
+    assert set(data) == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}
+    assert data["text/plain"].startswith("✓ completed")
+
+
 def test_widget_goes_with_its_output(events):
     output = Output(events)
     widget = timeline_of(output)

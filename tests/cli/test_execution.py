@@ -1,0 +1,159 @@
+"""`jupyter ensemble run` and `validate`: a cell in a file, and an exit status that tells."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ensemble_notebook.cli.main import DONE, FAILED, INTERRUPTED, MISTAKE, main
+
+CHAIN = """\
+llm: scripted
+tasks:
+  plan: Plan a page about {topic}
+  write: {description: Write it, context: [plan]}
+"""
+HANDLERS = """\
+def good(task): return f"**{task.name}** of {task.inputs.get('dish', 'nothing')} \\x1b[31m"
+def bad(task): raise OSError("the stove is on fire")
+def slow(task):
+    import time
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with a module of handlers."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "kitchen.py").write_text(HANDLERS)
+    yield tmp_path
+    sys.modules.pop("kitchen", None)
+
+
+def chain_of(first: str, second: str) -> str:
+    return (
+        f"tasks:\n  a: {{description: A, handler: {first}}}\n  b: {{description: B, handler: {second}, context: [a]}}"
+    )
+
+
+def file_of(folder, text: str) -> str:
+    (folder / "cell.yaml").write_text(text)
+    return str(folder / "cell.yaml")
+
+
+def test_run_prints_table_and_answer(folder, capsys):
+    assert main(["run", file_of(folder, CHAIN), "-i", "topic=tides"]) == DONE
+    shown = capsys.readouterr()
+    assert "✓ completed" in shown.out
+    assert "scripted replies, no model" in shown.out
+    assert shown.out.index("✓ plan") < shown.out.index("✓ write")
+    assert "plan: done in" in shown.err
+
+
+def test_names_are_found_in_the_working_folder(folder, capsys):
+    text = "tasks:\n  cook: {description: 'Cook {dish}', handler: kitchen.good}"
+    assert main(["run", file_of(folder, text), "-i", "dish=soup"]) == DONE
+    assert capsys.readouterr().out.rstrip().endswith("**cook** of soup [31m")
+
+
+def test_first_line_may_hold_the_options_and_the_command_line_comes_before_it(folder, capsys):
+    text = "%%ensemble -o report -i topic=tides --name tidal\n" + CHAIN
+    assert main(["run", file_of(folder, text)]) == DONE
+    assert "tidal" in capsys.readouterr().out
+    assert main(["run", file_of(folder, text), "--name", "other", "-i", "topic=moon"]) == DONE
+    assert "other" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_answer_goes_to_a_file_where_one_is_named(folder, capsys):
+    text = "tasks:\n  cook: {description: Cook, handler: kitchen.good}"
+    assert main(["run", file_of(folder, text), "--out", "answer.md"]) == DONE
+    assert (folder / "answer.md").read_text().startswith("**cook** of nothing")
+    assert "**cook**" not in capsys.readouterr().out
+
+
+def test_trace_files_are_refused_before_anything_runs(folder, capsys):
+    assert main(["run", file_of(folder, CHAIN), "--out", "run.trace.json"]) == MISTAKE
+    assert "not available in this version" in capsys.readouterr().err
+
+
+def test_failed_run_prints_what_was_done_and_fails(folder, capsys):
+    assert main(["run", file_of(folder, chain_of("kitchen.good", "kitchen.bad"))]) == FAILED
+    shown = capsys.readouterr()
+    assert "✓ a" in shown.out
+    assert "✕ b" in shown.out
+    assert "Task 'b' (Handler) failed: OSError: the stove is on fire" in shown.err
+    assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize(
+    "command, text, told",
+    [
+        (["run"], "tasks:\n  a: {descripton: A}", "line 2"),
+        (["run"], "%%ensemble\ntasks:\n  a: {descripton: A}", "line 3"),
+        (["run"], CHAIN, "topic"),
+        (["run"], "%%ensemble --otu x\n- A", "Did you mean '--out'?"),
+        (["run", "--workflow", "paralel"], "- A", ""),
+        (["validate"], "tasks:\n  a: {description: A, context: [b]}", "b"),
+        (["validate"], "a: [", ""),
+    ],
+)
+def test_mistake_has_a_status_of_its_own_and_no_traceback(folder, capsys, command, text, told):
+    try:
+        status = main([command[0], file_of(folder, text), *command[1:]])
+    except SystemExit as exit_:  # argparse ends by itself where its own options are wrong
+        status = exit_.code
+    assert status == MISTAKE
+    shown = capsys.readouterr().err
+    assert told in shown
+    assert "Traceback" not in shown
+
+
+def test_unreadable_files_are_mistakes(folder, capsys):
+    (folder / "bytes.yaml").write_bytes(b"\xff\xfe\xfa")
+    for name in ("missing.yaml", "bytes.yaml", "."):
+        assert main(["run", name]) == MISTAKE
+        assert f"{name} can't be read" in capsys.readouterr().err
+
+
+def test_validate_shows_the_plan_and_runs_nothing(folder, capsys):
+    text = chain_of("no.such.module", "kitchen.bad").replace("description: A", "description: 'A {x}'")
+    assert main(["validate", file_of(folder, text)]) == DONE
+    shown = capsys.readouterr().out
+    assert "longest chain 2 tasks" in shown
+    assert "needs -i x=..." in shown
+
+
+def test_cell_comes_from_stdin_too(folder):
+    command = [sys.executable, "-m", "ensemble_notebook.cli.main", "run", "-"]
+    text = "- Say hello"
+    done = subprocess.run([*command, "--llm", "scripted"], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == DONE, done.stderr
+    assert "✓ completed" in done.stdout
+
+
+def test_interrupt_leaves_the_table_and_its_own_status(folder):
+    file = file_of(folder, chain_of("kitchen.good", "kitchen.slow"))
+    command = [sys.executable, "-m", "ensemble_notebook.cli.main", "run", file]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr.readline().startswith("a: done")
+        begun = time.monotonic()
+        os.kill(process.pid, signal.SIGINT)
+        shown, told = process.communicate(timeout=30)
+    assert process.returncode == INTERRUPTED, told
+    assert time.monotonic() - begun < 5
+    assert "⊘ interrupted" in shown
+    assert "Stopped: 1 of 2 tasks are done and kept." in told
+    assert "Traceback" not in told
+
+
+def test_command_without_a_sub_command_shows_the_help(capsys):
+    assert main([]) == MISTAKE
+    shown = capsys.readouterr().out
+    assert "exit status:" in shown
+    for command in ("demo", "run", "validate", "enable", "disable", "models"):
+        assert command in shown

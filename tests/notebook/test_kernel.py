@@ -1,0 +1,238 @@
+"""`%%ensemble` in a real kernel: where outputs land, what an interrupt leaves, what "Run All" and nbclient see."""
+
+import time
+from collections.abc import Iterator
+
+import nbformat
+import pytest
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+LIMIT_S = 60
+WIDGET = "application/vnd.jupyter.widget-view+json"
+TRACE = "application/vnd.ensemble.trace+json"
+
+SETUP = """
+%load_ext ensemble_notebook
+import threading
+gates = {name: threading.Event() for name in ("first", "second")}
+def quick(task): return f"{task.name} is done"
+def first(task): return str(gates["first"].wait(30))
+def second(task): return str(gates["second"].wait(30))
+def chatty(task):
+    print("printed by", task.name)
+    return "said"
+"""
+
+
+def cell(handler: str, options: str = "") -> str:
+    return f"""%%ensemble {options}
+tasks:
+  begin: {{description: Begin, handler: quick}}
+  end: {{description: End, handler: {handler}, context: [begin]}}
+"""
+
+
+class Kernel:
+    """A kernel, seen as a frontend sees it."""
+
+    def __init__(self, manager, client: BlockingKernelClient) -> None:
+        self.manager = manager
+        self.client = client
+        self.messages: list[dict] = []
+
+    def send(self, code: str) -> str:
+        """Ask for execution; gives the request's id."""
+        return self.client.execute(code, allow_stdin=True)
+
+    def until(self, is_enough) -> None:
+        """Collect what the kernel publishes until it is enough."""
+        deadline = time.monotonic() + LIMIT_S
+        while not is_enough():
+            self.messages.append(self.client.get_iopub_msg(timeout=deadline - time.monotonic()))
+
+    def run(self, code: str) -> tuple[str, dict]:
+        """Execute and wait; gives the request's id and the reply."""
+        request = self.send(code)
+        reply = self.reply(request)
+        self.until(lambda: self.is_idle(request))
+        return request, reply
+
+    def reply(self, request: str) -> dict:
+        while True:
+            reply = self.client.get_shell_msg(timeout=LIMIT_S)
+            if reply["parent_header"]["msg_id"] == request:
+                return reply["content"]
+
+    def is_idle(self, request: str) -> bool:
+        return any(message["content"]["execution_state"] == "idle" for message in self.of(request, "status"))
+
+    def of(self, request: str, *kinds: str) -> list[dict]:
+        """What was published for a request."""
+        return [
+            message
+            for message in self.messages
+            if message["parent_header"].get("msg_id") == request and message["msg_type"] in kinds
+        ]
+
+    def bundles(self, request: str) -> list[dict]:
+        """The data of a request's displays and their updates, in order."""
+        return [message["content"]["data"] for message in self.of(request, "display_data", "update_display_data")]
+
+    def has_told(self, request: str, task: str) -> bool:
+        """Whether the widget of a cell knows that a task is done."""
+        for message in self.of(request, "comm_open", "comm_msg"):
+            data = message["content"]["data"]
+            told = data.get("content") or data.get("state", {}).get("snapshot") or {}
+            if any(row["name"] == task and row["status"] == "ok" for row in told.get("rows", ())):
+                return True
+        return False
+
+    def value(self, expression: str) -> str:
+        """A string of the kernel."""
+        reply = self.client.execute_interactive(
+            "", user_expressions={"value": expression}, allow_stdin=False, timeout=LIMIT_S, output_hook=lambda _: None
+        )
+        return reply["content"]["user_expressions"]["value"]["data"]["text/plain"].strip("'")
+
+
+@pytest.fixture(scope="module")
+def process():
+    manager, client = start_new_kernel(kernel_name="python3", extra_arguments=["--HistoryManager.enabled=False"])
+    yield manager, client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    manager.cleanup_resources()
+
+
+@pytest.fixture
+def kernel(process) -> Iterator[Kernel]:
+    kernel = Kernel(*process)
+    _, reply = kernel.run(SETUP)
+    assert reply["status"] == "ok", reply
+    yield kernel
+    kernel.run("for gate in gates.values(): gate.set()")
+
+
+def test_widget_comes_first_and_the_picture_stays_in_the_same_output(kernel):
+    request, reply = kernel.run(cell("quick"))
+    assert reply["status"] == "ok"
+    bundles = kernel.bundles(request)
+    assert "starting" in bundles[0]["text/plain"]
+    assert WIDGET in bundles[1]
+    assert TRACE in bundles[2]
+    assert WIDGET not in bundles[2]
+    assert bundles[3]["text/markdown"] == "end is done"
+    timeline = kernel.of(request, "display_data", "update_display_data")[:3]
+    assert len({message["content"]["transient"]["display_id"] for message in timeline}) == 1
+
+
+def test_run_is_followed_while_it_goes_on(kernel):
+    request = kernel.send(cell("first"))
+    kernel.until(lambda: kernel.has_told(request, "begin"))
+    assert not kernel.is_idle(request)
+    kernel.manager.interrupt_kernel()
+    assert kernel.reply(request)["status"] == "error"
+
+
+def test_interrupt_stops_at_once_keeps_what_was_done_and_fails_the_cell(kernel):
+    request = kernel.send(cell("first", "-o report"))
+    kernel.until(lambda: kernel.has_told(request, "begin"))
+    begun = time.monotonic()
+    kernel.manager.interrupt_kernel()
+    reply = kernel.reply(request)
+    took = time.monotonic() - begun
+    kernel.until(lambda: kernel.is_idle(request))
+    assert reply["status"] == "error"
+    assert reply["ename"] == "RunInterrupted"
+    (error,) = kernel.of(request, "error")
+    assert len(error["content"]["traceback"]) == 1
+    assert "tasks are done and kept" in error["content"]["traceback"][0]
+    assert took < 2
+    assert kernel.value("report.status.value") == "interrupted"
+    assert kernel.value("report['begin'].raw") == "begin is done"
+    assert TRACE in kernel.bundles(request)[-1]
+
+
+def test_interrupt_at_the_first_sign_of_life_leaves_a_kernel_that_works(kernel):
+    request = kernel.send(cell("first", "-o early"))
+    kernel.until(lambda: bool(kernel.bundles(request)))
+    kernel.manager.interrupt_kernel()
+    assert kernel.reply(request)["status"] == "error"
+    kernel.until(lambda: kernel.is_idle(request))
+    assert kernel.value("early.status.value") == "interrupted"
+    assert kernel.run(cell("quick"))[1]["status"] == "ok"
+
+
+def test_queued_cells_do_not_run_after_an_interrupt(kernel):
+    kernel.run("ran = False")
+    request = kernel.send(cell("first"))
+    queued = kernel.send("ran = True")
+    kernel.until(lambda: any(WIDGET in bundle for bundle in kernel.bundles(request)))
+    kernel.manager.interrupt_kernel()
+    assert kernel.reply(request)["status"] == "error"
+    assert kernel.reply(queued)["status"] == "aborted"
+    assert kernel.value("str(ran)") == "False"
+
+
+def test_two_background_cells_each_show_in_their_own_place(kernel):
+    requests = {name: kernel.run(cell(name, f"-b -o {name}_run"))[0] for name in ("first", "second")}
+    other, _ = kernel.run("print('in between')")
+    kernel.run("gates['second'].set()")
+    kernel.until(lambda: any("markdown" in str(bundle.keys()) for bundle in kernel.bundles(requests["second"])[3:]))
+    assert not any(TRACE in bundle for bundle in kernel.bundles(requests["first"]))
+    kernel.run("gates['first'].set()")
+    kernel.until(lambda: any("markdown" in str(bundle.keys()) for bundle in kernel.bundles(requests["first"])[3:]))
+    for request in requests.values():
+        final = kernel.bundles(request)[-2:]
+        assert TRACE in final[0]
+        assert final[1]["text/markdown"] == "True"
+    assert kernel.bundles(other) == []
+
+
+def test_what_tools_print_lands_in_the_cell_that_runs_them(kernel):
+    request, _ = kernel.run(cell("chatty"))
+    printed = "".join(message["content"]["text"] for message in kernel.of(request, "stream"))
+    assert "printed by end" in printed
+
+
+def test_failed_run_is_a_failed_cell(kernel):
+    kernel.run("def burn(task): raise OSError('fire')")
+    request, reply = kernel.run(cell("burn", "-o report"))
+    assert (reply["status"], reply["ename"]) == ("error", "TaskExecutionError")
+    (error,) = kernel.of(request, "error")
+    assert 1 <= len(error["content"]["traceback"]) <= 3
+    assert TRACE in kernel.bundles(request)[-1]
+    assert kernel.value("report['begin'].raw") == "begin is done"
+
+
+def test_mistake_is_a_failed_cell_without_outputs(kernel):
+    request, reply = kernel.run("%%ensemble\ntasks:\n  a: {descripton: A}")
+    assert reply["status"] == "error"
+    assert kernel.bundles(request) == []
+
+
+def notebook(*sources: str) -> nbformat.NotebookNode:
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+
+
+def test_notebook_run_without_a_browser_keeps_pictures_and_no_widgets(tmp_path):
+    book = notebook(SETUP, cell("quick"), cell("quick", "-b -o later"), "later.result().timeline")
+    NotebookClient(book, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    assert "widgets" not in book.metadata
+    kinds = [set(output.get("data", {})) for output in book.cells[1].outputs]
+    assert kinds == [{"text/plain", "text/html", TRACE}, {"text/plain", "text/markdown"}]
+    assert "completed" in book.cells[1].outputs[0].data["text/plain"]
+    assert set(book.cells[3].outputs[0].data) == {"text/plain", "text/html", TRACE}
+    assert len(nbformat.writes(book)) < 60_000
+
+
+def test_notebook_run_without_a_browser_stops_at_a_mistake(tmp_path):
+    book = notebook(SETUP, "%%ensemble\n- ''", "never = True")
+    with pytest.raises(CellExecutionError):
+        NotebookClient(
+            book, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
+        ).execute()
+    assert book.cells[2].execution_count is None
