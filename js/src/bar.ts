@@ -114,27 +114,26 @@ function drawPhase(brush: Brush, mark: Mark, box: Box): void {
 function drawBackoff(brush: Brush, mark: Mark, box: Box): void {
   const { ctx, skin } = brush;
   const middle = Math.round(box.y + box.h / 2) + 0.5;
-  const gap = mark.to === null ? null : mark.to - mark.from;
-  const label = `${cause(mark.row.retry_reason ?? mark.row.error_type)}${gap === null ? "" : ` · ${duration(gap)}`}`;
+  const why = cause(mark.row.retry_reason ?? mark.row.error_type);
+  const long = mark.to === null ? why : `${why} · ${duration(mark.to - mark.from)}`;
   ctx.font = labelFont(skin);
-  const wide = measure(ctx, label);
-  const fits = box.w > wide + 16;
+  const label = [long, why].find((text) => box.w > measure(ctx, text) + 16);
   ctx.strokeStyle = skin.hues.wait;
   ctx.lineWidth = 1.5;
   ctx.setLineDash([1.5, 3.5]);
   ctx.lineCap = "round";
   ctx.beginPath();
-  const side = fits ? (box.w - wide - 8) / 2 : box.w;
+  const side = label ? (box.w - measure(ctx, label) - 8) / 2 : box.w;
   ctx.moveTo(box.x + 2, middle);
   ctx.lineTo(box.x + side, middle);
-  if (fits) {
+  if (label) {
     ctx.moveTo(box.x + box.w - side, middle);
     ctx.lineTo(box.x + box.w - 1, middle);
   }
   ctx.stroke();
   ctx.setLineDash([]);
   ctx.lineCap = "butt";
-  if (!fits) return;
+  if (!label) return;
   ctx.fillStyle = skin.hues.wait;
   ctx.textAlign = "center";
   ctx.fillText(label, box.x + box.w / 2, middle);

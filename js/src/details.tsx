@@ -28,10 +28,10 @@ export function Drawer({ view, link }: { view: View; link: Link | null }) {
   const { store } = view;
   const source = row ? sourceOf(row) : null;
   const isOpen = view.isDrawerOpen.value && row !== undefined;
-  const status = source ? store.row(source)?.status : undefined;
+  const progress = source && isOpen ? store.progress(source) : "";
   useEffect(() => {
     if (isOpen && source) link?.wantDetails(source);
-  }, [isOpen, source, status, link]);
+  }, [isOpen, source, progress, link]);
   if (!isOpen || !row) return null;
   const details = source ? store.details(source) : undefined;
   const tabs = tabsOf(row, details, view, link);
@@ -140,7 +140,7 @@ function Outcome({ row, details, live, waiting }: { row: Row; details: Details |
         <div class="et-failure"><b>{error.type}</b><Block text={error.message} /></div>
       )}
       {row.kind === "task" && row.description && <Part title="Description"><Block text={row.description} /></Part>}
-      {output && <Part title={live ? "Reply so far" : "Output"}><Block text={pretty(output)} />{live && <span class="et-caret" />}</Part>}
+      {output && <Part title={live ? "Reply so far" : "Output"}><Block text={live || pretty(output)} isGrowing={live !== ""} /></Part>}
       {row.kind !== "phase" && row.start_ms != null && waiting}
     </>
   );

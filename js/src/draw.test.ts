@@ -9,7 +9,7 @@ import type { Row } from "./wire";
 
 const hues = PALETTES.light;
 const skin: Skin = {
-  theme: "light", isForced: false, font: "sans-serif", background: "#fff", text: "#111", muted: "#555", accent: "#00f", hues, inks: hues,
+  theme: "light", font: "sans-serif", background: "#fff", text: "#111", muted: "#555", accent: "#00f", hues, inks: hues,
 };
 
 /** Stands where a canvas context would, and remembers what it was told. A letter is six pixels wide. */

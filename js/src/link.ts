@@ -80,12 +80,12 @@ export class Link {
     this.#post({ kind: "stop" });
   }
 
-  /** Asks for the details of a span, unless they are here, or were asked for while it stood as it does now. */
+  /** Asks for the details of a span, unless they are here, or were asked for when it was as far as it is now. */
   wantDetails(span: string): void {
     if (!this.store.hasStaleDetails(span)) return;
-    const status = this.store.row(span)?.status ?? "";
-    if (this.#asked.get(span) === status) return;
-    this.#asked.set(span, status);
+    const progress = this.store.progress(span);
+    if (this.#asked.get(span) === progress) return;
+    this.#asked.set(span, progress);
     if (!this.#post({ kind: "details", span_id: span })) return;
     this.#later(DETAILS_MS, () => {
       if (this.#asked.has(span)) this.late.value = span;

@@ -1,7 +1,6 @@
 // Text of models and tools as a person reads it: chat bubbles and blocks, long ones folded. Everything here is a text node:
 // nothing a model says becomes markup, a link or an image (W6).
 
-import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { count, pretty } from "./format";
 import type { ChatMessage } from "./wire";
@@ -10,12 +9,12 @@ const FOLD_CHARS = 900;
 const FOLD_LINES = 14;
 const ROLES: Record<string, string> = { system: "System", user: "Prompt", assistant: "Model", tool: "Tool result" };
 
-/** A text that shows its beginning until asked for the rest. */
-export function Block({ text, isMono = false }: { text: string; isMono?: boolean }) {
+/** A text that shows its beginning until asked for the rest; all of it while it is still being written. */
+export function Block({ text, isMono = false, isGrowing = false }: { text: string; isMono?: boolean; isGrowing?: boolean }) {
   const [isOpen, setOpen] = useState(false);
-  const isLong = text.length > FOLD_CHARS || lines(text) > FOLD_LINES;
+  const isLong = !isGrowing && (text.length > FOLD_CHARS || lines(text) > FOLD_LINES);
   return (
-    <div class={isMono ? "et-block et-mono" : "et-block"} data-folded={isLong && !isOpen}>
+    <div class={isMono ? "et-block et-mono" : "et-block"} data-folded={isLong && !isOpen} data-grows={isGrowing}>
       <div class="et-text">{text}</div>
       {isLong && (
         <button class="et-more-button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
@@ -45,9 +44,7 @@ export function Conversation({ messages, live, isWhole }: { messages: readonly C
         </button>
       )}
       {shown.map((message) => <Bubble message={message} />)}
-      {live && (
-        <Bubble message={{ role: "assistant", text: live }}><span class="et-caret" /></Bubble>
-      )}
+      {live && <Bubble message={{ role: "assistant", text: live }} isGrowing />}
     </div>
   );
 }
@@ -59,19 +56,18 @@ export function newFrom(messages: readonly ChatMessage[]): number {
   return 0;
 }
 
-function Bubble({ message, children }: { message: ChatMessage; children?: ComponentChildren }) {
+function Bubble({ message, isGrowing = false }: { message: ChatMessage; isGrowing?: boolean }) {
   const role = ROLES[message.role] ?? message.role;
   return (
     <article class="et-bubble" data-role={message.role}>
       <h4 class="et-role">{role}{message.name ? ` · ${message.name}` : ""}</h4>
-      {message.text && <Block text={message.role === "tool" ? pretty(message.text) : message.text} isMono={message.role === "tool"} />}
+      {message.text && <Block text={message.role === "tool" ? pretty(message.text) : message.text} isMono={message.role === "tool"} isGrowing={isGrowing} />}
       {message.tool_calls?.map((call) => (
         <div class="et-request">
           <span class="et-request-name">▪ {call.name}</span>
           <Block text={pretty(call.arguments)} isMono />
         </div>
       ))}
-      {children}
     </article>
   );
 }

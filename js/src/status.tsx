@@ -3,7 +3,7 @@
 
 import { useSignal } from "@preact/signals";
 import { activitiesOf } from "./activity";
-import { clock, count, duration, money, plural } from "./format";
+import { clock, count, duration, money, plural, timeOfDay } from "./format";
 import { Icon, type Sign } from "./icon";
 import type { Link } from "./link";
 import { nextProblem } from "./problem";
@@ -74,8 +74,7 @@ function Age({ view, run }: { view: View; run: Run }) {
 }
 
 function SavedBadge({ view }: { view: View }) {
-  const at = view.store.savedAt.value;
-  const time = at ? new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : null;
+  const time = timeOfDay(view.store.savedAt.value);
   const { rows, details } = view.store.leftOut.value;
   const lacks = [rows ? `lacks ${plural(rows, "span")}` : "", details ? `lacks the texts of ${plural(details, "span")}` : ""];
   const title = rows || details ? `Kept small: ${lacks.filter(Boolean).join(" and ")}` : undefined;
@@ -100,7 +99,7 @@ function Facts({ run, view }: { run: Run; view: View }) {
           <span class="et-dot">·</span><b>{count(run.output_tokens)}</b> out
         </span>
       )}
-      {run.cost != null && (
+      {run.cost != null && (run.cost > 0 || run.cost_complete) && (
         <span class="et-cost" title={run.cost_complete ? "Cost" : "At least: the price of some calls is unknown"}>
           {run.cost_complete ? "" : "≥ "}<b>{money(run.cost, run.currency)}</b>
         </span>

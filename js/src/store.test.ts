@@ -108,3 +108,12 @@ it("knows when details were loaded before the span ended", () => {
   store.fold(delta(1, 2, { rows: [row({ span_id: "l", kind: "llm", status: "ok" })] }), 0);
   expect(store.hasStaleDetails("l")).toBe(true);
 });
+
+it("knows when a call inside a span ended after its details were loaded", () => {
+  const store = stored({ rows: [row({ span_id: "t", kind: "task", status: "running" })] });
+  store.keepDetails({ span_id: "t", messages: [] });
+  store.fold(delta(1, 2, { rows: [row({ span_id: "l", kind: "llm", parent_id: "t", status: "running" })] }), 0);
+  expect(store.hasStaleDetails("t")).toBe(false);
+  store.fold(delta(2, 3, { rows: [row({ span_id: "l", kind: "llm", parent_id: "t", end_ms: 5 })] }), 0);
+  expect(store.hasStaleDetails("t")).toBe(true);
+});

@@ -25,7 +25,7 @@ export class Store {
   #rows = new Map<string, Row>();
   #children = new Map<string, string[]>();
   #revisions = new Map<string, number>();
-  #details = new Map<string, { details: Details; of: Row | undefined }>();
+  #details = new Map<string, { details: Details; progress: string }>();
   #text = new Map<string, string>();
   #origin = Infinity;
   #frozenAt: number | null = null;
@@ -152,10 +152,15 @@ export class Store {
     return this.#details.get(span)?.details;
   }
 
-  /** True when the details were loaded before the span last changed, so that they may lack its end. */
+  /** How far a span has come: changes when it, or a call inside it, ends. */
+  progress(span: string): string {
+    const ended = this.below(span).filter((row) => row.end_ms != null).length;
+    return `${this.#rows.get(span)?.status ?? ""} ${ended}`;
+  }
+
+  /** True when there are no details, or none of how far the span has come by now. */
   hasStaleDetails(span: string): boolean {
-    const kept = this.#details.get(span);
-    return !kept || kept.of?.status !== this.#rows.get(span)?.status;
+    return this.#details.get(span)?.progress !== this.progress(span);
   }
 
   /** What has streamed in of a reply: what the kernel had when it was asked, and what came since this page was there. */
@@ -180,7 +185,7 @@ export class Store {
   }
 
   #keep(details: Details): void {
-    this.#details.set(details.span_id, { details, of: this.#rows.get(details.span_id) });
+    this.#details.set(details.span_id, { details, progress: this.progress(details.span_id) });
   }
 
   #forget(): void {

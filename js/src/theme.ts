@@ -6,7 +6,6 @@ import { type Hue, inkOn, PALETTES, parse, type Rgb, type Theme, themeOn } from 
 /** Everything that drawing on a canvas needs resolved, because a canvas can't read CSS variables. */
 export interface Skin {
   readonly theme: Theme;
-  readonly isForced: boolean;
   readonly font: string;
   readonly background: string;
   readonly text: string;
@@ -30,11 +29,11 @@ export function dress(root: HTMLElement): Skin {
   const font = style.fontFamily || "system-ui, sans-serif";
   if (matches("(forced-colors: active)")) {
     const forced: Record<Hue, string> = {
-      llm: "CanvasText", tool: "CanvasText", error: "CanvasText", wait: "CanvasText", idle: "GrayText",
+      llm: "CanvasText", tool: "CanvasText", error: "CanvasText", wait: "CanvasText", idle: "CanvasText",
     };
     const inks: Record<Hue, string> = { llm: "Canvas", tool: "Canvas", error: "Canvas", wait: "Canvas", idle: "Canvas" };
     return {
-      theme, isForced: true, font, background: "Canvas", text: "CanvasText", muted: "CanvasText", accent: "Highlight",
+      theme, font, background: "Canvas", text: "CanvasText", muted: "CanvasText", accent: "Highlight",
       hues: forced, inks,
     };
   }
@@ -42,7 +41,6 @@ export function dress(root: HTMLElement): Skin {
   const ink = theme === "dark" ? "#e6e8ec" : "#1d2026";
   return {
     theme,
-    isForced: false,
     font,
     background: value("--et-background", theme === "dark" ? "#16181d" : "#ffffff"),
     text: value("--et-text", ink),

@@ -32,12 +32,12 @@ export class View {
 
   readonly #arranger = new Arranger();
 
-  constructor(readonly store: Store, signalEnd: AbortSignal) {
+  constructor(readonly store: Store, end: AbortSignal) {
     const stop = effect(() => {
       store.version.value;
       this.layout.value = this.#arranger.arrange(store, this.closed.value);
     });
-    signalEnd.addEventListener("abort", stop);
+    end.addEventListener("abort", stop);
   }
 
   /** Moves the window along with the run at its age `now`, unless the person took it over. */
@@ -94,8 +94,8 @@ export class View {
     const { from, to } = this.window.value;
     const at = row.start_ms;
     if (at == null || (at >= from && at <= to)) return;
-    const span_ms = to - from;
-    this.#take({ from: at - span_ms * 0.3, to: at + span_ms * 0.7 });
+    const length = to - from;
+    this.#take({ from: at - length * 0.3, to: at + length * 0.7 });
   }
 
   toggle(phase: string): void {
