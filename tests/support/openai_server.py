@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -144,13 +144,15 @@ class Request:
     """One request, as it came, and how it ended. Times are of ``time.monotonic``.
 
     Attributes:
+        peer: the client's port: the same for requests over one connection.
         status: that was sent; None while it is open, and when the client left before.
         usage: prompt and completion tokens of a reply that was sent whole, else None.
         is_disconnected: the client closed the connection before the reply was whole.
     """
 
     raw: bytes
-    headers: dict[str, str]
+    headers: Mapping[str, str]
+    peer: int
     opened_at: float
     closed_at: float | None = None
     status: int | None = None
@@ -217,6 +219,14 @@ class OpenAIServer:
         self._script.clear()
         self.max_in_flight = 0
 
+    async def opened(self, count: int = 1) -> None:
+        """Wait, on any loop, until so many requests have come."""
+        await _until(lambda: len(self.requests) >= count)
+
+    async def closed(self, index: int = 0) -> None:
+        """Wait, on any loop, until a request is over."""
+        await _until(lambda: len(self.requests) > index and self.requests[index].closed_at is not None)
+
     @property
     def used_tokens(self) -> tuple[int, int]:
         """Prompt and completion tokens of all replies sent whole, as a provider would bill them."""
@@ -258,7 +268,7 @@ class OpenAIServer:
         return (self.choose and self.choose(request)) or self.default
 
     async def _handle(self, asked: web.BaseRequest) -> web.StreamResponse:
-        request = Request(await asked.read(), dict(asked.headers), time.monotonic())
+        request = Request(await asked.read(), asked.headers, _port(asked), time.monotonic())
         self.requests.append(request)
         self._in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self._in_flight)
@@ -301,7 +311,7 @@ class OpenAIServer:
             if answer.cut == "middle" and number == half:
                 return self._cut(asked, request)
             await response.write(chunk)
-            if answer.pause:
+            if answer.pause and number:
                 await asyncio.sleep(answer.pause)
         if WANTS_USAGE.search(request.raw):
             await response.write(answer.usage_chunk)
@@ -317,6 +327,16 @@ class OpenAIServer:
         if asked.transport is not None:
             asked.transport.abort()
         return web.Response()
+
+
+def _port(asked: web.BaseRequest) -> int:
+    transport = asked.transport
+    return 0 if transport is None else int(transport.get_extra_info("peername")[1])
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - what is waited for happens on another loop
+        await asyncio.sleep(0.01)
 
 
 def main() -> None:

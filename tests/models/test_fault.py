@@ -1,0 +1,157 @@
+"""What errors mean (E30): from real replies of a real server, and by the shapes that other packages give them."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ensemble_notebook.domain.metric import NO_USAGE, TokenUsage
+from ensemble_notebook.errors import DeadlineExceededError
+from ensemble_notebook.models.fault import classify
+from ensemble_notebook.models.scripted import ScriptedError
+from tests.support.openai_server import Answer
+
+UNKNOWN = TokenUsage()
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    "answer, reason, is_transient, usage, advice",
+    [
+        (Answer.status(400), "400", False, NO_USAGE, "did not accept the request"),
+        (Answer.status(400, code="context_length_exceeded"), "400", False, NO_USAGE, "too long"),
+        (Answer.status(401), "401", False, NO_USAGE, "OPENAI_API_KEY"),
+        (Answer.status(403), "403", False, NO_USAGE, "not for this model"),
+        (Answer.status(404), "404", False, NO_USAGE, "name of the model"),
+        (Answer.status(408), "408", True, UNKNOWN, "did not accept"),
+        (Answer.status(409), "409", True, NO_USAGE, "did not accept"),
+        (Answer.status(429), "429", True, NO_USAGE, "limits the rate"),
+        (Answer.status(429, code="insufficient_quota"), "429", False, NO_USAGE, "no credit left"),
+        (Answer.status(500), "500", True, NO_USAGE, "problem of its own"),
+        (Answer.status(503), "503", True, NO_USAGE, "problem of its own"),
+        (Answer.status(504), "504", True, UNKNOWN, "problem of its own"),
+        (Answer(cut="before"), "connection", True, UNKNOWN, "was cut"),
+        (Answer("one two three four", cut="middle"), "connection", True, UNKNOWN, "was cut"),
+        (Answer(raw=b'{"choices": ['), "malformed reply", False, UNKNOWN, "no JSON"),
+        (Answer(raw=b"<html>hello</html>"), "malformed reply", False, UNKNOWN, "no JSON"),
+    ],
+)
+def test_fault_of_a_server(server, source, monkeypatch, answer, streamed, reason, is_transient, usage, advice):
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-is-secret")
+    server.script(answer)
+
+    async def ask():
+        port = await source.prepare(f"openai:m@{server.url}", print)
+        with pytest.raises(Exception, match=r".") as caught:
+            await port.open("You are X.", "Do it.").reply((lambda text: None) if streamed else None)
+        return port.classify(caught.value)
+
+    fault = asyncio.run(ask())
+    assert (fault.reason, fault.is_transient, fault.usage) == (reason, is_transient, usage)
+    assert advice in fault.advice
+    assert "a-key-that-is-secret" not in fault.advice
+    assert len(server.requests) == 1
+
+
+def test_server_that_is_not_there_was_sent_nothing(source, unused_url):
+    async def ask():
+        port = await source.prepare(f"openai:m@{unused_url}", print)
+        with pytest.raises(Exception, match="Connection") as caught:
+            await port.open("You are X.", "Do it.").reply()
+        return port.classify(caught.value)
+
+    fault = asyncio.run(ask())
+    assert (fault.reason, fault.is_transient, fault.usage) == ("connection", True, NO_USAGE)
+    assert "server running" in fault.advice
+
+
+def http_error(status, **headers):
+    """An error as the packages of several providers shape them."""
+    response = type("Response", (), {"status_code": status, "headers": headers})()
+    return type("APIStatusError", (Exception,), {"response": response})("said no")
+
+
+@pytest.mark.parametrize(
+    "headers, seconds",
+    [
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "Sat, 21 Nov 2026 12:00:20 GMT"}, 20.0),
+        ({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-1"}, None),
+        ({"retry-after": "inf"}, None),
+        ({}, None),
+    ],
+)
+def test_server_may_say_how_long_to_wait(headers, seconds):
+    assert classify(http_error(429, **headers), now=NOW).retry_after_s == seconds
+
+
+def test_wait_that_is_a_date_counts_from_now():
+    later = datetime.now(UTC) + timedelta(seconds=100)
+    error = http_error(503, **{"retry-after": later.strftime("%a, %d %b %Y %H:%M:%S GMT")})
+    assert 90 < classify(error).retry_after_s <= 100
+
+
+def test_wait_after_a_final_refusal_says_nothing():
+    assert classify(http_error(401, **{"retry-after": "3"})).retry_after_s is None
+
+
+def named(name, module="foreign", base=Exception, **facts):
+    return type(name, (base,), {"__module__": module, **facts})("something happened")
+
+
+@pytest.mark.parametrize(
+    "error, reason, is_transient",
+    [
+        (TimeoutError(), "timeout", True),
+        (ConnectionResetError(), "connection", True),
+        (ConnectionRefusedError(), "connection", True),
+        (named("APITimeoutError"), "timeout", True),
+        (named("ReadTimeout"), "timeout", True),
+        (named("StreamChunkTimeoutError"), "timeout", True),
+        (named("APIConnectionError"), "connection", True),
+        (named("RemoteProtocolError"), "connection", True),
+        (named("OverloadedError", status_code=529), "529", True),
+        (named("ClientError", code=429), "429", True),
+        (named("APIError", body={"error": {"code": "rate_limit_exceeded"}}), "rate_limit_exceeded", True),
+        (ValueError({"message": "The server is overloaded", "type": "server_error"}), "server_error", True),
+        (ValueError({"message": "no such thing", "code": 17}), "17", False),
+        (named("ClientError", response={"ResponseMetadata": {"HTTPStatusCode": 403}}), "403", False),
+        (named("Status", status=500), "500", True),
+        (json.JSONDecodeError("Expecting value", "", 0), "malformed reply", False),
+        (ScriptedError(429), "429", True),
+        (ValueError("a bug"), "ValueError", False),
+        (named("Odd", status_code="many", response=3, body=[]), "Odd", False),
+    ],
+)
+def test_errors_are_known_by_their_shape(error, reason, is_transient):
+    fault = classify(error)
+    assert (fault.reason, fault.is_transient) == (reason, is_transient)
+
+
+def test_cause_tells_what_a_wrapper_does_not():
+    wrapper = RuntimeError("it did not work")
+    wrapper.__cause__ = http_error(503)
+    assert classify(wrapper).reason == "503"
+
+
+def test_what_was_only_being_handled_meanwhile_is_no_cause():
+    error = ValueError("a bug")
+    error.__context__ = TimeoutError()
+    assert classify(error).reason == "ValueError"
+
+
+def test_errors_of_our_own_are_never_tried_again():
+    error = DeadlineExceededError("model request", 60.0, "a request", "Wait longer.")
+    assert classify(error).is_transient is False
+    assert classify(error).usage == UNKNOWN
+
+
+def test_advice_says_which_key_was_refused():
+    assert "MY_KEY" in classify(http_error(401), key_variable="MY_KEY").advice
+    assert "model object" in classify(http_error(401)).advice

@@ -1,0 +1,100 @@
+"""What is open, on which loop, and for how long."""
+
+import asyncio
+import gc
+import threading
+import weakref
+
+from ensemble_notebook.models.lease import Leases
+
+
+class Connection:
+    """Remembers on which loop it was opened and closed."""
+
+    def __init__(self):
+        self.opened_on = id(asyncio.get_running_loop())
+        self.closed_on = None
+
+    async def aclose(self):
+        await asyncio.sleep(0)
+        self.closed_on = id(asyncio.get_running_loop())
+
+
+def test_one_thing_per_key_and_loop():
+    leases = Leases()
+
+    async def take():
+        first, second = await asyncio.gather(leases.get("a", Connection), leases.get("a", Connection))
+        other = await leases.get("b", Connection)
+        assert first.thing is second.thing
+        assert other.thing is not first.thing
+        return first.thing
+
+    assert asyncio.run(take()) is not asyncio.run(take())
+
+
+def test_thing_is_closed_with_its_loop_on_its_loop():
+    leases = Leases()
+
+    async def take():
+        return (await leases.get("a", Connection)).thing
+
+    connection = asyncio.run(take())
+    assert connection.closed_on == connection.opened_on
+
+
+def test_dropped_thing_is_closed_when_nobody_holds_it_any_more():
+    leases = Leases()
+
+    async def drop():
+        lease = await leases.get("a", Connection)
+        connection = lease.thing
+        leases.drop("a")
+        await asyncio.sleep(0.01)
+        assert connection.closed_on is None
+        assert (await leases.get("a", Connection)).thing is not connection
+        del lease
+        await asyncio.sleep(0.01)
+        assert connection.closed_on == connection.opened_on
+
+    asyncio.run(drop())
+
+
+def test_loops_of_several_threads_have_their_own():
+    leases = Leases()
+    barrier = threading.Barrier(4)
+    found = []
+
+    async def take():
+        barrier.wait()
+        found.append((await leases.get("a", Connection)).thing)
+
+    threads = [threading.Thread(target=asyncio.run, args=(take(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(each) for each in found}) == 4
+    assert all(each.closed_on == each.opened_on for each in found)
+
+
+def test_ended_loop_is_not_kept_in_memory():
+    leases = Leases()
+
+    class Tied(Connection):
+        def __init__(self):
+            super().__init__()
+            self.loop = asyncio.get_running_loop()
+
+    async def take():
+        await leases.get("a", Tied)
+        return weakref.ref(asyncio.get_running_loop())
+
+    shut_down = asyncio.run(take())
+    loop = asyncio.new_event_loop()
+    just_closed = loop.run_until_complete(take())
+    loop.close()
+    del loop
+    kept = asyncio.run(take())
+    gc.collect()
+    assert (shut_down(), just_closed(), kept()) == (None, None, None)

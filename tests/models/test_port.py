@@ -1,0 +1,271 @@
+"""Conversations through langchain-openai with a real server."""
+
+import asyncio
+
+import pytest
+from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_openai import ChatOpenAI
+
+from ensemble_notebook.domain.metric import TokenUsage
+from ensemble_notebook.domain.model import ToolSpec
+from ensemble_notebook.models.port import LangChainPort
+from tests.support.openai_server import MODEL, Answer
+
+TEXT = "Rare, then medium.\n\n  Rest it  for five minutes. "
+SEARCH = ToolSpec(
+    name="search",
+    description="Look it up.",
+    parameters={"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]},
+)
+
+
+def converse(source, llm, *steps, tools=()):
+    """Run steps ``async (conversation)`` in one conversation, and give back what the last one returned."""
+
+    async def run():
+        conversation = (await source.prepare(llm, print)).open("You are a cook.", "Cook a steak.", tools)
+        for step in steps:
+            result = await step(conversation)
+        return result
+
+    return asyncio.run(run())
+
+
+def streamed(pieces):
+    async def step(conversation):
+        return await conversation.reply(pieces.append)
+
+    return step
+
+
+async def plain(conversation):
+    return await conversation.reply()
+
+
+def answer_all(text):
+    """Answer the tool calls of the next reply."""
+
+    async def step(conversation):
+        for call in (await conversation.reply()).tool_calls:
+            conversation.add_tool_result(call, text)
+
+    return step
+
+
+@pytest.fixture(params=["spec", "object"])
+def llm(request, server):
+    """The same server, by a spec and by a user's object."""
+    if request.param == "spec":
+        return f"openai:{MODEL}@{server.url}"
+    return ChatOpenAI(model=MODEL, base_url=server.url, api_key="none")
+
+
+def test_reply_has_text_usage_model_and_reason(server, source, llm):
+    server.script(Answer(TEXT, usage=(20, 9), cached=4, reasoning=3, model="m-2026", finish_reason="length"))
+    reply = converse(source, llm, plain)
+    assert reply.text == TEXT
+    assert reply.usage == TokenUsage(input_tokens=20, output_tokens=9, cache_read_tokens=4, reasoning_tokens=3)
+    assert (reply.model, reply.finish_reason, reply.tool_calls) == ("m-2026", "length", ())
+    assert server.requests[0].messages == [
+        {"role": "system", "content": "You are a cook."},
+        {"role": "user", "content": "Cook a steak."},
+    ]
+    assert not server.requests[0].is_streamed
+
+
+def test_streamed_reply_is_the_same_and_its_pieces_are_its_text(server, source, llm):
+    server.default = Answer(TEXT, usage=(20, 9), cached=4, reasoning=3)
+    pieces = []
+    assert converse(source, llm, streamed(pieces)) == converse(source, llm, plain)
+    assert len(pieces) > 5
+    assert "".join(pieces) == TEXT
+    assert server.requests[0].is_streamed
+    assert server.requests[0].body["stream_options"] == {"include_usage": True}
+
+
+def test_usage_that_the_server_leaves_out_is_unknown(server, source, llm):
+    server.default = Answer(usage=None)
+    assert converse(source, llm, plain).usage == TokenUsage()
+
+
+@pytest.mark.parametrize("ask", [plain, streamed([])], ids=["plain", "streamed"])
+@pytest.mark.parametrize("answer", [Answer(None), Answer(""), Answer(raw=b'{"id":"1","choices":[]}')])
+def test_empty_reply_is_an_empty_text(server, source, llm, answer, ask):
+    server.script(answer)
+    reply = converse(source, llm, ask)
+    assert (reply.text, reply.tool_calls) == ("", ())
+
+
+@pytest.mark.parametrize("ask", [plain, streamed([])], ids=["plain", "streamed"])
+@pytest.mark.parametrize(
+    "calls, expected",
+    [
+        ([("search", {"q": "a"})], [("call_1", "search", {"q": "a"})]),
+        ([("x1", "search", {"q": "a"}), ("x2", "look", {})], [("x1", "search", {"q": "a"}), ("x2", "look", {})]),
+        ([("search", "")], [("call_1", "search", {})]),
+        ([("search", "null")], [("call_1", "search", {})]),
+        ([("search", '{"q": "a"')], [("call_1", "search", '{"q": "a"')]),
+        ([("search", '"a"')], [("call_1", "search", "a")]),
+        ([("search", "[1, 2]")], [("call_1", "search", [1, 2])]),
+        (
+            [("a", "search", '{"q": '), ("b", "search", {"q": "b"}), ("c", "search", "7")],
+            [("a", "search", '{"q": '), ("b", "search", {"q": "b"}), ("c", "search", 7)],
+        ),
+    ],
+)
+def test_tool_calls_come_as_they_were_asked_for(server, source, llm, calls, expected, ask):
+    server.script(Answer(None, calls=calls))
+    reply = converse(source, llm, ask, tools=[SEARCH])
+    assert [(call.id, call.name, call.arguments) for call in reply.tool_calls] == expected
+    assert reply.finish_reason == "tool_calls"
+
+
+def test_tools_are_offered_in_every_turn(server, source, llm):
+    server.script(Answer(None, calls=[("search", {"q": "a"})]))
+    converse(source, llm, answer_all("found"), plain, tools=[SEARCH])
+    for request in server.requests:
+        (tool,) = request.body["tools"]
+        assert tool["type"] == "function"
+        assert tool["function"]["name"] == "search"
+        assert tool["function"]["parameters"]["required"] == ["q"]
+
+
+@pytest.mark.parametrize("arguments", ['{"q": "a"}', '{"q": ', '"a"'])
+def test_next_request_repeats_what_was_said(server, source, llm, arguments):
+    server.script(Answer("Looking.", calls=[("call_9", "search", arguments)]))
+    converse(source, llm, answer_all("found"), plain, tools=[SEARCH])
+    *_, asked, answered = server.requests[1].messages
+    (call,) = asked["tool_calls"]
+    assert asked["content"] == "Looking."
+    assert (call["id"], call["function"]) == ("call_9", {"name": "search", "arguments": arguments})
+    assert answered["role"] == "tool"
+    assert (answered["tool_call_id"], answered["content"]) == ("call_9", "found")
+
+
+def test_missing_ids_are_made_up_and_fit_the_answers(server, source, llm):
+    server.script(
+        Answer(None, calls=[(None, "search", {"q": "a"}), (None, "search", {"q": "b"})]),
+        Answer(None, calls=[(None, "search", {"q": "c"})]),
+    )
+    converse(source, llm, answer_all("1"), answer_all("2"), plain, tools=[SEARCH])
+    messages = server.requests[2].messages
+    asked = [call["id"] for message in messages for call in message.get("tool_calls", ())]
+    assert asked == ["call_1", "call_2", "call_3"]
+    assert [message["tool_call_id"] for message in messages if message["role"] == "tool"] == asked
+
+
+def test_failed_request_leaves_the_conversation_as_it_was(server, source, llm):
+    server.script(Answer.status(500), Answer("one two", cut="middle"), "Done.")
+
+    async def failing(conversation):
+        with pytest.raises(Exception, match=r"."):
+            await conversation.reply()
+
+    async def failing_stream(conversation):
+        with pytest.raises(Exception, match=r"."):
+            await conversation.reply([].append)
+
+    assert converse(source, llm, failing, failing_stream, plain).text == "Done."
+    first, second, third = server.requests
+    assert first.messages == second.messages == third.messages
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_server_sees_at_once_that_a_request_was_cancelled(server, source, llm, is_streamed):
+    server.default = Answer("one two three", delay=0 if is_streamed else 60, pause=60)
+
+    async def cancelled(conversation):
+        task = asyncio.create_task(conversation.reply([].append if is_streamed else None))
+        await server.opened()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(server.closed(), timeout=5)
+
+    converse(source, llm, cancelled)
+    assert server.requests[0].is_disconnected
+
+
+def test_watcher_that_raises_stops_the_stream(server, source, llm):
+    server.default = Answer("one two three", pause=60)
+
+    async def watched(conversation):
+        with pytest.raises(ZeroDivisionError):
+            await conversation.reply(lambda text: 1 / 0)
+        await asyncio.wait_for(server.closed(), timeout=5)
+
+    converse(source, llm, watched)
+    assert server.requests[0].is_disconnected
+
+
+def test_fifty_requests_run_side_by_side(server, source, llm):
+    server.default = Answer(delay=0.5)
+
+    async def all_at_once():
+        port = await source.prepare(llm, print)
+        await asyncio.gather(*(port.open("s", str(number)).reply() for number in range(50)))
+
+    asyncio.run(all_at_once())
+    assert server.max_in_flight == 50
+    assert {request.prompt for request in server.requests} == {str(number) for number in range(50)}
+
+
+def test_same_json_is_sent_as_by_the_user_s_own_model(server, source):
+    model = ChatOpenAI(model=MODEL, base_url=server.url, api_key="none", temperature=0.5, extra_body={"top_k": 5})
+    server.script(Answer(None, calls=[("search", {"q": "a"})]))
+    converse(source, model, answer_all("found"), plain, tools=[SEARCH])
+    tool = {"type": "function", "function": server.requests[1].body["tools"][0]["function"]}
+    reply = AIMessage("", tool_calls=[{"name": "search", "args": {"q": "a"}, "id": "call_1"}])
+    messages = [("system", "You are a cook."), ("user", "Cook a steak."), reply]
+    messages.append({"role": "tool", "content": "found", "name": "search", "tool_call_id": "call_1"})
+    asyncio.run(model.bind_tools([tool]).ainvoke(messages))
+    ours, theirs = server.requests[1].body, server.requests[2].body
+    assert ours | {"messages": []} == theirs | {"messages": []}
+    assert [message["role"] for message in ours["messages"]] == ["system", "user", "assistant", "tool"]
+    assert ours["messages"][2]["tool_calls"] == theirs["messages"][2]["tool_calls"]
+
+
+def test_content_blocks_are_flattened_to_text():
+    blocks = [{"type": "thinking", "thinking": "hm"}, "Medium ", {"type": "text", "text": "rare."}, {"type": "image"}]
+    port = LangChainPort(model=GenericFakeChatModel(messages=iter([AIMessage(blocks)])), name="fake")
+    assert asyncio.run(port.open("s", "u").reply()).text == "Medium rare."
+
+
+class Blocks(GenericFakeChatModel):
+    """Streams content blocks, as Anthropic's models do."""
+
+    async def _astream(self, messages, stop=None, run_manager=None, **kwargs):
+        from langchain_core.outputs import ChatGenerationChunk
+
+        for block in (
+            {"type": "thinking", "thinking": "hm", "index": 0},
+            {"type": "text", "text": "Medium ", "index": 1},
+            {"type": "text", "text": "rare.", "index": 1},
+        ):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=[block]))
+
+
+def test_streamed_content_blocks_are_flattened_to_text_and_kept_whole():
+    port = LangChainPort(model=Blocks(messages=iter([])), name="fake")
+    conversation, pieces = port.open("s", "u"), []
+    assert asyncio.run(conversation.reply(pieces.append)).text == "Medium rare."
+    assert pieces == ["Medium ", "rare."]
+    kept = conversation._messages[-1]
+    assert type(kept) is AIMessage
+    assert [block["type"] for block in kept.content] == ["thinking", "text"]
+
+
+def test_model_that_can_not_stream_gives_its_reply_in_one_piece(source):
+    class Silent(FakeListChatModel):
+        disable_streaming: bool = True
+
+    pieces = []
+    assert converse(source, Silent(responses=["Medium rare."]), streamed(pieces)).text == "Medium rare."
+    assert pieces == ["Medium rare."]
+
+
+def test_model_that_calls_no_tools_is_not_told_of_any(source):
+    model = FakeListChatModel(responses=["Medium rare."])
+    assert converse(source, model, plain, tools=[SEARCH]).text == "Medium rare."
+    assert asyncio.run(source.prepare(model, print)).calls_tools is False

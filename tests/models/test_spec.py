@@ -1,0 +1,108 @@
+"""Texts and mappings that name a model, and what is said about those that don't."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.models.spec import LocalSpec, ModelSpec, OpenAISpec, ScriptedSpec, parse_spec
+
+KEY = "sk-proj-abcdefghijklmnop1234567890"
+
+
+@pytest.mark.parametrize(
+    "text, spec",
+    [
+        ("openai:gpt-4o-mini", OpenAISpec("gpt-4o-mini")),
+        (" openai: gpt-4o-mini ", OpenAISpec("gpt-4o-mini")),
+        ("openai:ft:gpt-4o:org::id", OpenAISpec("ft:gpt-4o:org::id")),
+        ("openai:llama3:8b@http://localhost:11434/v1/", OpenAISpec("llama3:8b", "http://localhost:11434/v1")),
+        ("openai:a/b@https://host/v1", OpenAISpec("a/b", "https://host/v1")),
+        ("local", LocalSpec()),
+        ("local:~/weights/My Model.gguf", LocalSpec("~/weights/My Model.gguf")),
+        ("scripted", ScriptedSpec()),
+        ({"model": "m"}, OpenAISpec("m")),
+        ({"model": "m", "base_url": None, "api_key_env": None}, OpenAISpec("m")),
+        ({"model": "m", "base_url": "http://h/v1/", "api_key_env": "MY_KEY"}, OpenAISpec("m", "http://h/v1", "MY_KEY")),
+    ],
+)
+def test_spec_is_read(text, spec):
+    assert parse_spec(text) == spec
+
+
+@pytest.mark.parametrize(
+    "text, hint",
+    [
+        ("opena:gpt-4o", "Did you mean 'openai:gpt-4o'?"),
+        ("OpenAI:gpt-4o", "Did you mean 'openai:gpt-4o'?"),
+        ("openai", "Did you mean 'openai:NAME'?"),
+        ("openai:", "needs the name of a model"),
+        ("gpt-4o-mini", "Did you mean 'openai:gpt-4o-mini'?"),
+        ("Local", "Did you mean 'local'?"),
+        ("weights.gguf", "Did you mean 'local:weights.gguf'?"),
+        ("local:", "local:PATH.gguf"),
+        ("local:weights.bin", "local:PATH.gguf"),
+        ("scripted:x", "Did you mean 'scripted'?"),
+        ("ollama:llama3", "'openai:llama3@http://localhost:11434/v1'"),
+        ("anthropic:claude", "make a LangChain chat model in the notebook"),
+        ("something", "Write one of openai:NAME, openai:NAME@URL, local, local:PATH.gguf, scripted"),
+        ("openai:m@localhost:1/v1", "Did you mean 'openai:m@http://localhost:1/v1'?"),
+        ("openai:m@ftp://host", "must begin with http:// or https://"),
+        ("openai:m@http://", "must begin with http:// or https://"),
+        ("openai:m@http://host:port", "must begin with http:// or https://"),
+        ("openai:m@http://host/v1?x=1", "ends with its path"),
+        ({"base_url": "http://h"}, "needs its name"),
+        ({"model": ""}, "must be text"),
+        ({"model": 3}, "must be text, got int"),
+        ({"model": "m", "base_ulr": "http://h"}, "Did you mean 'base_url'?"),
+        ({"model": "m", "base_url": "h:1"}, "Did you mean 'http://h:1'?"),
+        ({"model": "m", "api_key_env": "NOT A NAME"}, "name of an environment variable"),
+    ],
+)
+def test_what_names_no_model_is_answered_with_what_was_meant(text, hint):
+    with pytest.raises(ValidationError) as caught:
+        parse_spec(text)
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        f"openai:{KEY}",
+        f"openai:m@http://host/v1?api_key={KEY}",
+        "openai:m@http://me:password@host/v1",
+        {"model": "m", "base_url": "http://me:password@host/v1"},
+        {"model": "m", "api_key": KEY},
+        {"model": "m", "api_key_env": KEY},
+    ],
+)
+def test_key_is_refused_with_the_reason_and_not_repeated(spec):
+    with pytest.raises(
+        ValidationError, match=r"[Kk]eys? come from the environment only|name of an environment var"
+    ) as caught:
+        parse_spec(spec)
+    assert KEY not in str(caught.value)
+    assert "password" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "spec, item",
+    [
+        ({"model": "m", "base_url": "nowhere"}, "base_url"),
+        ({"model": "m", "modle": "x"}, "modle"),
+        ({}, "model"),
+        ("nonsense", None),
+    ],
+)
+def test_problem_names_its_place(spec, item):
+    with pytest.raises(ValidationError) as caught:
+        parse_spec(spec)
+    assert [(problem.field, problem.item) for problem in caught.value.problems] == [("llm", item)]
+
+
+@given(st.one_of(st.text(), st.dictionaries(st.text(), st.text() | st.none() | st.integers())))
+def test_whatever_is_written_is_a_spec_or_a_validation_error(spec):
+    try:
+        assert isinstance(parse_spec(spec), ModelSpec)
+    except ValidationError:
+        return
