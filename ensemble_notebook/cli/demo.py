@@ -61,7 +61,8 @@ def _executed(source: Path, result: Path) -> NotebookNode:
     count = len(notebook.cells)
 
     def tell(cell_index: int, **_: Any) -> None:
-        print(f"\r{NOTEBOOK}: cell {cell_index + 1} of {count}", end="", file=sys.stderr, flush=True)
+        end = "\r" if sys.stderr.isatty() and cell_index + 1 < count else "\n"
+        print(f"{NOTEBOOK}: cell {cell_index + 1} of {count}", end=end, file=sys.stderr, flush=True)
 
     client = NotebookClient(
         notebook,
@@ -73,9 +74,8 @@ def _executed(source: Path, result: Path) -> NotebookNode:
     try:
         client.execute()
     except CellExecutionError as error:
-        raise EnsembleError(f"A cell of the demo failed: {error.ename}: {error.evalue}\nSee {result}") from error
+        raise EnsembleError(f"A cell of the demo failed: {error.ename}: {error.evalue}\nSee {result}") from None
     finally:
-        print(file=sys.stderr)
         nbformat.write(notebook, result)  # type: ignore[no-untyped-call]
     return notebook
 

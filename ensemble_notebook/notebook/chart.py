@@ -32,6 +32,7 @@ _LEGEND: Final = {
     "llm": "model",
     "tool": "tool",
     "handler": "handler",
+    "task": "between calls",
     "backoff": "back-off",
     "critical": "longest chain",
 }
@@ -106,7 +107,7 @@ def chart_of(snapshot: Mapping[str, Any]) -> Chart:
         axis=("0 s", duration(end)),
         heads=("time", "tokens", "cost"),
         lines=lines,
-        notes=[*_failure(run, lines), *(run.get("warnings") or ())],
+        notes=[*_failure(run, lines), *run["warnings"], *filter(None, [run.get("note")])],
     )
 
 
@@ -240,9 +241,9 @@ def _time(row: Row, end: float) -> str:
 
 
 def _tokens(row: Row, parts: Sequence[Row]) -> str:
-    if not any(part["kind"] == "llm" for part in parts):
-        return ""
     used = (row.get("input_tokens"), row.get("output_tokens"))
+    if not any(part["kind"] == "llm" for part in parts) or (row["status"] == "running" and None in used):
+        return ""
     return " → ".join("?" if number is None else count(number) for number in used)
 
 

@@ -26,7 +26,13 @@ logger = logging.getLogger(__name__)
 
 
 class View(Protocol):
-    """Something that shows a run while it goes on."""
+    """Something that shows a run while it goes on.
+
+    Attributes:
+        pulse_s: it is painted after so many seconds even if nothing has happened; None: only when something has.
+    """
+
+    pulse_s: float | None
 
     def paint(self, is_last: bool, /) -> None:
         """Show what has changed. Called by one thread."""
@@ -76,7 +82,7 @@ class Live:
     def _paint(self, view: View) -> None:
         is_last = False
         while not is_last:
-            self._changed.wait()
+            self._changed.wait(view.pulse_s)
             self._changed.clear()
             is_last = self._is_over.is_set()
             try:

@@ -37,6 +37,8 @@ _STYLES: Final = {
 class TerminalTable:
     """A view of a run in a terminal. Where output is no terminal, nothing moves and only the end is printed."""
 
+    pulse_s: Final = 0.5
+
     def __init__(self, wire: Wire, console: Console | None = None) -> None:
         self._wire = wire
         self._console = console or Console()

@@ -43,6 +43,8 @@ class TimelineWidget(anywidget.AnyWidget):
             All else goes by messages, so nothing is ever resent.
     """
 
+    pulse_s = None  # its bars grow by the page's clock
+
     _esm = (_STATIC / "timeline.js").read_text(encoding="utf-8")
     _css = (_STATIC / "timeline.css").read_text(encoding="utf-8")
 

@@ -17,6 +17,8 @@ LIMIT_S = 10
 class Recorder:
     """A view that counts what it is asked to show."""
 
+    pulse_s: float | None = None
+
     def __init__(self, live: Live) -> None:
         self.paints: list[tuple[int, bool]] = []
         self.threads: set[threading.Thread] = set()
@@ -99,6 +101,18 @@ def test_painting_has_one_thread_of_its_own(events):
     assert threading.current_thread() not in view.threads
 
 
+def test_view_with_a_clock_is_painted_though_nothing_happens(events):
+    live = Live()
+    view = Recorder(live)
+    view.pulse_s = 0.01
+    live.show(view)
+    for _ in range(3):
+        assert view.painted.acquire(timeout=LIMIT_S)
+    for event in events:
+        live.on_event(event)
+    live.close()
+
+
 def test_events_of_another_run_are_none_of_its_business(events):
     live = Live()
     for event in (*events, *events):
@@ -109,7 +123,7 @@ def test_events_of_another_run_are_none_of_its_business(events):
 
 def test_broken_view_does_no_harm(events, caplog):
     live = Live()
-    live.show(SimpleNamespace(paint=None))
+    live.show(SimpleNamespace(paint=None, pulse_s=None))
     for event in events:
         live.on_event(event)
     live.close()

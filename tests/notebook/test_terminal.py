@@ -1,0 +1,67 @@
+"""IPython in a real terminal: a table that moves, and Ctrl-C."""
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pexpect
+import pytest
+
+LIMIT_S = 60
+SETUP = """\
+import asyncio
+async def quick(task):
+    return "the \\x1b]0;title\\x07 answer"
+async def slow(task):
+    await asyncio.sleep(1.5 if task.inputs.get("waits") else 60)
+    return "slow answer"
+def run(handler, options=""):
+    tasks = f"{{a: {{description: A, handler: quick}}, b: {{description: B, handler: {handler}, context: [a]}}}}"
+    get_ipython().run_cell_magic("ensemble", options, f"tasks: {tasks}")
+"""
+
+
+@pytest.fixture
+def terminal(tmp_path) -> Iterator[pexpect.spawn]:
+    """IPython at its second prompt."""
+    (tmp_path / "setup.py").write_text(SETUP)
+    environment = {**os.environ, "TERM": "xterm-256color", "IPYTHONDIR": str(tmp_path)}
+    options = ["--no-banner", "--simple-prompt", "--HistoryManager.enabled=False", "--ext=ensemble_notebook"]
+    command = ["-m", "IPython", *options, "-i", str(tmp_path / "setup.py")]
+    child = pexpect.spawn(
+        sys.executable, command, env=environment, dimensions=(30, 120), encoding="utf-8", timeout=LIMIT_S
+    )
+    child.expect(r"In \[1\]")
+    yield child
+    child.close(force=True)
+
+
+def test_table_moves_while_the_cell_runs_and_stays_at_the_end(terminal):
+    terminal.sendline("%config EnsembleMagics.display")
+    terminal.expect(r"In \[2\]")
+    terminal.sendline("run('slow', '-i waits=yes -o report')")
+    terminal.expect(r"In \[3\]")
+    shown = terminal.before
+    assert shown.count("● running") >= 3
+    assert shown.count("✓ completed") >= 1
+    assert shown.rindex("✓ completed") > shown.rindex("● running")
+    assert "\x1b[1A" in shown
+    assert shown.rstrip().endswith("slow answer")
+
+
+def test_model_text_can_not_control_the_terminal(terminal):
+    terminal.sendline("run('quick')")
+    terminal.expect(r"In \[2\]")
+    assert "the ]0;title answer" in terminal.before
+    assert "\x1b]0;" not in terminal.before
+
+
+def test_control_c_stops_the_run_and_says_so_in_one_line(terminal):
+    terminal.sendline("run('slow', '-o report')")
+    terminal.expect("● running")
+    terminal.sendintr()
+    terminal.expect(r"Stopped: \d of 2 tasks are done and kept\.")
+    terminal.expect(r"In \[2\]")
+    assert "Traceback" not in terminal.before
+    terminal.sendline("report")
+    terminal.expect("⊘ interrupted")
