@@ -77,6 +77,11 @@ def field_problems(cls: type, args: Sequence[Any], values: Mapping[str, Any]) ->
     return problems
 
 
+def is_seconds(value: object) -> bool:
+    """True for a duration: a finite number of seconds > 0."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
 class Checked:
     """Building blocks for ``__post_init__``: each takes a field's name, checks it, and may set the clean value."""
 
@@ -125,9 +130,7 @@ class Checked:
 
     def _optional_seconds(self, field: str) -> None:
         value = getattr(self, field)
-        if value is None:
-            return
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        if value is not None and not is_seconds(value):
             raise self._refuse(field, f"{self._kind} {field} must be seconds > 0 or None, got {value!r}.")
 
     def _make_tuple(self, field: str) -> None:

@@ -63,7 +63,7 @@ class _Mailbox:
         while (event := self.queue.get()) is not None:
             try:
                 self._call(event)
-            except BaseException:  # noqa: BLE001 - even SystemExit must not keep the others from their events
+            except BaseException:  # even SystemExit must not keep this listener from its next events
                 logger.exception("Listener %s failed on %s.", self.label, type(event).__name__)
         try:
             self._loop.call_soon_threadsafe(self._settle)

@@ -53,6 +53,13 @@ from ensemble_notebook.engine.task_run import TaskRunner
 
 STUBBORN_LIMIT_S: Final = 0.5
 
+_STATUS: Final = {
+    ExitReason.COMPLETED: RunStatus.COMPLETED,
+    ExitReason.INTERRUPTED: RunStatus.INTERRUPTED,
+    ExitReason.TIMEOUT: RunStatus.FAILED,
+    ExitReason.ERROR: RunStatus.FAILED,
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
@@ -103,13 +110,16 @@ class Driver:
 
         Task failures do not raise; they are in the result.
         """
-        self._announce()
-        self._advance(RunBegun())
         try:
+            self._announce()
+            self._advance(RunBegun())
             await asyncio.shield(self._finished)
         except asyncio.CancelledError:
             self.stop(ExitReason.INTERRUPTED)
             await asyncio.shield(self._finished)
+            raise
+        except Exception:
+            self.result.exit_reason = ExitReason.ERROR
             raise
         finally:
             self._conclude()
@@ -146,14 +156,9 @@ class Driver:
             self._run_scope.emit(Warned, message=f"Still running and left to itself: {label}.")
         self._caller.close()
         result = self.result
-        if result.exit_reason is ExitReason.INTERRUPTED:
-            result.status = RunStatus.INTERRUPTED
-        elif result.failures or result.exit_reason is ExitReason.TIMEOUT:
-            result.status = RunStatus.FAILED
-        else:
-            result.status = RunStatus.COMPLETED
         if result.failures and result.exit_reason is ExitReason.COMPLETED:
             result.exit_reason = ExitReason.ERROR
+        result.status = _STATUS[result.exit_reason]
         error = result.failures[0].error if result.failures else None
         self._run_scope.emit(RunEnded, status=result.status, exit_reason=result.exit_reason, error=error)
         self._stream.close()
@@ -203,6 +208,12 @@ class Driver:
         """A task is over, in whichever way; a callback, since a task cancelled before its first step runs no code."""
         if self._tasks.pop(node.index, None) is None:
             return
+        try:
+            self._settle(node, task)
+        except Exception as error:  # noqa: BLE001 - e.g. a logging filter of the application: the run ends, and doesn't hang
+            self._break(error)
+
+    def _settle(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
         if task.cancelled():
             self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
         elif (error := task.exception()) is not None:
@@ -220,6 +231,13 @@ class Driver:
             self.result.cancelled.append(node.index)
         self._task_scopes[node.index].emit(TaskFailed, agent=node.role, error=error, status=status)
         self._advance(TaskLost(node.index))
+
+    def _break(self, error: Exception) -> None:
+        """End the run for a fault that is no task's."""
+        for task in self._tasks.values():
+            task.cancel()
+        if not self._finished.done():
+            self._finished.set_exception(error)
 
     def _give_up(self) -> None:
         """Tasks that ignored their cancellation are left to themselves, so that a second interrupt is never needed."""

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from ensemble_notebook.domain.definition import definition
+from ensemble_notebook.domain.definition import definition, is_seconds
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.event import Event
 from ensemble_notebook.domain.graph import Graph
@@ -136,7 +136,13 @@ class Ensemble(EnsembleDefinition):
 
     def plan(self, inputs: Inputs = None, /, **variables: Any) -> ExecutionPlan:
         """What a run would do, without doing it. Variables without a value are left as they are."""
-        return make_plan(check_ensemble(self)[0], {**self.inputs, **(inputs or {}), **variables})
+        return make_plan(check_ensemble(self)[0], self._values(inputs, variables))
+
+    def _values(self, inputs: Inputs, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of all template variables: own defaults, then `inputs`, then keywords."""
+        if inputs is not None and not isinstance(inputs, Mapping):
+            raise ValidationError(f"inputs must map names to values, got {type(inputs).__name__}.")
+        return {**self.inputs, **(inputs or {}), **variables}
 
     def _checked(self) -> tuple[Graph, tuple[str, ...]]:
         graph, warnings = check_ensemble(self)
@@ -166,12 +172,10 @@ class Ensemble(EnsembleDefinition):
         streams: bool = False,
     ) -> RunHandle:
         """Everything that can be refused is refused here."""
-        if inputs is not None and not isinstance(inputs, Mapping):
-            raise ValidationError(f"inputs must map names to values, got {type(inputs).__name__}.")
-        if timeout is not None and not timeout > 0:
+        values = self._values(inputs, variables)
+        if timeout is not None and not is_seconds(timeout):
             raise ValidationError(f"timeout must be seconds > 0 or None, got {timeout!r}.")
         graph, warnings = self._checked()
-        values = {**self.inputs, **(inputs or {}), **variables}
         texts = (text for node in graph.tasks for text in (node.task.description, node.task.expected_output))
         check_variables(texts, values)
         listeners = (*self.listeners, *listeners)

@@ -99,6 +99,8 @@ class RunHandle:
             TimeoutError: the run is not over yet.
             EnsembleError, RunInterrupted: as `Ensemble.run`.
         """
+        if loop_thread().is_current() and not self.is_done:
+            raise EnsembleError("result() would block the loop that the run needs; use `await handle` in async tools.")
         waited = 0.0
         while not self._future.done():
             if timeout is not None and waited >= timeout:
@@ -138,6 +140,14 @@ class RunHandle:
 
     async def drive(self, sinks: Sequence[Sink] = ()) -> None:
         """Run on the current loop. Never raises for what happened inside the run; only a cancellation comes through."""
+        try:
+            await self._drive(sinks)
+        except Exception as error:  # noqa: BLE001 - a fault of the machinery itself: whoever waits is told, not left waiting
+            self._error = error
+        finally:
+            self._future.set_result(None)
+
+    async def _drive(self, sinks: Sequence[Sink]) -> None:
         loop = self._loop = asyncio.get_running_loop()
         delivery = Delivery(self._listeners)
         log = LogView(self._order.graph, is_verbose=self._ensemble.verbose)
@@ -155,10 +165,7 @@ class RunHandle:
                 timer.cancel()
             self._conclude(driver)
             is_stopped = driver.result.exit_reason is ExitReason.INTERRUPTED
-            try:
-                await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
-            finally:
-                self._future.set_result(None)
+            await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
 
     def _stop_driver(self) -> None:
         if self._driver is not None:

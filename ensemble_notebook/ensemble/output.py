@@ -150,6 +150,10 @@ class EnsembleOutput:
         """Number of completed tasks."""
         return len(self._outputs)
 
+    def __bool__(self) -> bool:
+        """Always true: an output in which nothing was completed still holds the trace."""
+        return True
+
     def _ipython_key_completions_(self) -> list[str]:
         return list(self._by_name)
 
