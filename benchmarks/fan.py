@@ -1,0 +1,32 @@
+"""Many calls side by side and one that joins them, beside ``asyncio.gather`` over the same calls."""
+
+from __future__ import annotations
+
+import asyncio
+
+from benchmarks.peer import bare, prompts
+from benchmarks.row import Row
+from benchmarks.server import serving
+from benchmarks.stopwatch import compare
+from ensemble_notebook import Ensemble, Task
+
+_MODEL = "delay-50"
+
+
+def measure(*, quick: bool) -> list[Row]:
+    count, rounds = (4, 1) if quick else (200, 9)
+    with serving() as url, asyncio.Runner() as runner:
+        tasks = [Task(description="Work.", expected_output="A part.") for _ in range(count)]
+        join = Task(description="Join.", expected_output="The whole.", context=tasks)
+        ensemble = Ensemble(tasks=[*tasks, join], workflow="parallel", llm=f"openai:{_MODEL}@{url}")
+        *parts, whole = prompts(runner.run(ensemble.arun()))
+        model = bare(_MODEL, url)
+
+        async def gather() -> None:
+            await asyncio.gather(*map(model.ainvoke, parts))
+            await model.ainvoke(whole)
+
+        comparison = compare(lambda: runner.run(ensemble.arun()), lambda: runner.run(gather()), rounds)
+        runner.run(model.root_async_client.close())
+    what = f"{count} calls of 50 ms and a join, wall"
+    return [comparison.row(what, "wall", scale=1e3, unit="ms", beside="asyncio.gather", most_ratio=1.15)]
