@@ -18,8 +18,15 @@ from pathlib import Path
 from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -66,21 +73,31 @@ def closed_phases(page: Page) -> None:
 
 def main(out: Path, wanted: list[str]) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    shots = [(f"{moment}-{width}-{theme}", width, f"{query}&theme={theme}", None)
-             for moment, query in (("running", "from=6900"), ("over", "at=15000"), ("start", "at=10"))
-             for width in (320, 480, 900, 1400) for theme in ("light", "dark")]
+    shots = [
+        (f"{moment}-{width}-{theme}", width, f"{query}&theme={theme}", None)
+        for moment, query in (("running", "from=6900"), ("over", "at=15000"), ("start", "at=10"))
+        for width in (320, 480, 900, 1400)
+        for theme in ("light", "dark")
+    ]
     for theme in ("light", "dark"):
-        shots += [(f"drawer-{width}-{theme}", width, f"at=15000&theme={theme}", call_drawer) for width in (320, 480, 900, 1400)]
-        shots += [(f"tooltip-900-{theme}", 900, f"at=15000&theme={theme}", lambda page: page.mouse.move(400, 225)),
-                  (f"live-900-{theme}", 900, f"from=7300&theme={theme}", call_drawer),
-                  (f"silent-900-{theme}", 900, f"from=6500&silent&theme={theme}", lambda page: page.wait_for_timeout(1600)),
-                  *((f"{name.split()[0].lower()}-1400-{theme}", 1400, f"at=15000&theme={theme}", tab(name))
-                    for name in ("Summary", "Attempts", "Tokens & cost")),
-                  (f"closed-900-{theme}", 900, f"at=15000&theme={theme}", closed_phases),
-                  (f"interrupted-900-{theme}", 900, f"at=8000&status=interrupted&theme={theme}", None),
-                  (f"saved-900-{theme}", 900, f"saved&theme={theme}", None),
-                  (f"empty-480-{theme}", 480, f"empty&theme={theme}", None),
-                  (f"crowd-900-{theme}", 900, f"crowd=100x100&theme={theme}", None)]
+        shots += [
+            (f"drawer-{width}-{theme}", width, f"at=15000&theme={theme}", call_drawer)
+            for width in (320, 480, 900, 1400)
+        ]
+        shots += [
+            (f"tooltip-900-{theme}", 900, f"at=15000&theme={theme}", lambda page: page.mouse.move(400, 225)),
+            (f"live-900-{theme}", 900, f"from=7300&theme={theme}", call_drawer),
+            (f"silent-900-{theme}", 900, f"from=6500&silent&theme={theme}", lambda page: page.wait_for_timeout(1600)),
+            *(
+                (f"{name.split()[0].lower()}-1400-{theme}", 1400, f"at=15000&theme={theme}", tab(name))
+                for name in ("Summary", "Attempts", "Tokens & cost")
+            ),
+            (f"closed-900-{theme}", 900, f"at=15000&theme={theme}", closed_phases),
+            (f"interrupted-900-{theme}", 900, f"at=8000&status=interrupted&theme={theme}", None),
+            (f"saved-900-{theme}", 900, f"saved&theme={theme}", None),
+            (f"empty-480-{theme}", 480, f"empty&theme={theme}", None),
+            (f"crowd-900-{theme}", 900, f"crowd=100x100&theme={theme}", None),
+        ]
     with serve() as base, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS)
         for name, width, query, act in shots:
