@@ -198,10 +198,6 @@ class Scheduler:
             commands.append(EndRun())
         return commands
 
-    def state(self, task: int) -> State:
-        """Where a task stands."""
-        return self._tasks[task].state
-
     def _link(self, node: _Node, needed: Iterable[_Node], after: int | None) -> None:
         for each in needed:
             each.readers.append(node)

@@ -24,7 +24,7 @@ from ensemble_notebook.domain.tool import (
 )
 from ensemble_notebook.engine.argument import fit_arguments
 from ensemble_notebook.engine.call import Caller, is_async
-from ensemble_notebook.errors import ToolExecutionError, did_you_mean, message_of
+from ensemble_notebook.errors import Problem, ToolExecutionError, ValidationError, did_you_mean, message_of, one_line
 
 _TEXT_INPUT: Final = {
     "type": "object",
@@ -55,10 +55,21 @@ class Tool:
 
 
 class Toolbox:
-    """Tools by name. Built once per list of tools; building imports LangChain where a tool needs it."""
+    """Tools by name. Built once per list of tools; building imports LangChain where a tool needs it.
+
+    Raises:
+        ValidationError: a tool's arguments have no schema, e.g. for a type that JSON does not know.
+    """
 
     def __init__(self, entries: Iterable[Any]) -> None:
-        tools = [tool for entry in entries for tool in _tools_of(entry)]
+        tools: list[Tool] = []
+        for index, entry in enumerate(entries):
+            try:
+                tools += _tools_of(entry)
+            except Exception as error:
+                label = getattr(entry, "__name__", type(entry).__name__)
+                message = f"Tool at index {index} ({label}) can't be shown to a model: {one_line(error)}"
+                raise ValidationError(Problem(message, field="tools", item=index)) from error
         self._tools = {tool.spec.name: tool for tool in tools}
         self.specs = tuple(tool.spec for tool in tools)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
+from ensemble_notebook.domain.agent import INHERIT
 from ensemble_notebook.domain.definition import definition, is_seconds
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.event import Event
@@ -20,6 +21,7 @@ from ensemble_notebook.engine.driver import Order
 from ensemble_notebook.engine.loop import loop_thread
 from ensemble_notebook.engine.scheduler import Scheduler
 from ensemble_notebook.engine.stream import Sink
+from ensemble_notebook.engine.toolbox import Toolbox
 from ensemble_notebook.ensemble.handle import RunHandle
 from ensemble_notebook.ensemble.output import EnsembleOutput
 from ensemble_notebook.errors import EnsembleError, Problem, ValidationError
@@ -146,7 +148,12 @@ class Ensemble(EnsembleDefinition):
 
     def _checked(self) -> tuple[Graph, tuple[str, ...]]:
         graph, warnings = check_ensemble(self)
-        problems = []
+        problems = [*self._llm_problems(graph), *_tool_problems(graph)]
+        if problems:
+            raise ValidationError(problems)
+        return graph, warnings
+
+    def _llm_problems(self, graph: Graph) -> Iterator[Problem]:
         seen: set[object] = set()
         for node in graph.tasks:
             key = node.llm if isinstance(node.llm, str) else id(node.llm)
@@ -156,11 +163,9 @@ class Ensemble(EnsembleDefinition):
             try:
                 default_source().check(node.llm)
             except ValidationError as error:
-                owner = node.task if node.task.llm is not None else node.task.agent or self
-                problems += [Problem(problem.message, owner, "llm") for problem in error.problems]
-        if problems:
-            raise ValidationError(problems)
-        return graph, warnings
+                has_own = node.task.agent is not None and node.task.agent.llm is not INHERIT
+                owner = node.task if node.task.llm is not None else node.task.agent if has_own else self
+                yield from (Problem(problem.message, owner, "llm") for problem in error.problems)
 
     def _handle(
         self,
@@ -191,3 +196,13 @@ class Ensemble(EnsembleDefinition):
             streams=streams or wants_tokens(listeners),
         )
         return RunHandle(self, order, default_source(), SystemClock(), uuid.uuid4().hex[:12], timeout, listeners)
+
+
+def _tool_problems(graph: Graph) -> Iterator[Problem]:
+    """Tools that no model can be shown; found now, since in the run it would cost what was done by then."""
+    holders = [holder for node in graph.tasks for holder in (node.agent, node.task) if holder and holder.tools]
+    for holder in dict.fromkeys(holders):
+        try:
+            Toolbox(holder.tools)
+        except ValidationError as error:
+            yield from (Problem(problem.message, holder, "tools", problem.item) for problem in error.problems)

@@ -19,7 +19,7 @@ from ensemble_notebook.domain.output import TaskOutput
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
 from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.toolbox import ToolAnswer, Toolbox, handler_function, result_text
-from ensemble_notebook.errors import ToolExecutionError
+from ensemble_notebook.errors import ToolExecutionError, ValidationError
 
 USER = contextvars.ContextVar("USER", default="nobody")
 
@@ -195,6 +195,29 @@ def test_a_sync_tool_sees_the_callers_context_variables_e15(form: Any) -> None:
         assert answer(form(who), {}).text == "ada"
     finally:
         USER.reset(token)
+
+
+class Opaque:
+    pass
+
+
+def unresolved(city: Nowhere) -> str:  # type: ignore[name-defined]  # noqa: F821
+    """Look."""
+    return ""
+
+
+def unspeakable(city: Opaque) -> str:
+    """Look."""
+    return ""
+
+
+@pytest.mark.parametrize("function", [unresolved, unspeakable])
+def test_a_tool_that_no_model_can_be_shown_is_refused_by_name(function: Callable[..., str]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Toolbox([add, function])
+    (problem,) = caught.value.problems
+    assert problem.message.startswith(f"Tool at index 1 ({function.__name__}) can't be shown to a model: ")
+    assert problem.item == 1
 
 
 # --- AgentTool ---

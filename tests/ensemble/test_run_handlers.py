@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ensemble_notebook.domain.agent import Agent
 from ensemble_notebook.domain.choice import ExitReason, RunStatus
 from ensemble_notebook.domain.event import Event, RunEnded, RunStarted, TaskCompleted, TaskStarted
 from ensemble_notebook.domain.task import Task
@@ -178,6 +179,33 @@ def test_validating_tells_what_is_odd_and_runs_nothing_e5() -> None:
     assert GREETING.validate() == ()
     with pytest.raises(ValidationError, match="at least one task"):
         Ensemble().validate()
+
+
+def test_a_tool_that_no_model_can_be_shown_is_found_before_anything_runs_e5() -> None:
+    def look(city: Nowhere) -> str:  # type: ignore[name-defined]  # noqa: F821
+        return ""
+
+    ran: list[TaskInput] = []
+    scout = Agent(role="Scout", goal="Look", llm="scripted", tools=[look])
+    ensemble = Ensemble(tasks=[task("first", ran.append), Task.of("Look", agent=scout)])
+    with pytest.raises(
+        ValidationError, match=r"Tool at index 0 \(look\) can't be shown to a model: NameError"
+    ) as caught:
+        ensemble.run()
+    assert (caught.value.problems[0].subject, ran) == (scout, [])
+
+
+@pytest.mark.parametrize("holder", ["task", "agent", "ensemble"])
+def test_a_model_that_can_not_be_had_is_told_where_it_is_named_e5(holder: str) -> None:
+    wrong = {"llm": "opnai:m"}
+    agent = Agent(role="Scout", goal="Look", **(wrong if holder == "agent" else {}))
+    made = Task.of("Look", agent=agent, **(wrong if holder == "task" else {}))
+    ensemble = Ensemble(tasks=[made], **(wrong if holder == "ensemble" else {}))
+    with pytest.raises(ValidationError) as caught:
+        ensemble.validate()
+    (problem,) = caught.value.problems
+    assert problem.subject is {"task": made, "agent": agent, "ensemble": ensemble}[holder]
+    assert problem.field == "llm"
 
 
 # --- timeouts (E4) ---
