@@ -28,7 +28,7 @@ from ensemble_notebook.domain.event import (
 from ensemble_notebook.domain.graph import Graph, TaskNode
 from ensemble_notebook.domain.model import ChatSource
 from ensemble_notebook.domain.output import Failure, Skipped, TaskOutput
-from ensemble_notebook.domain.plan import ExecutionPlan, task_edges
+from ensemble_notebook.domain.plan import ExecutionPlan
 from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.clock import Clock
 from ensemble_notebook.engine.scheduler import (
@@ -190,16 +190,17 @@ class Driver:
 
     def _start(self, node: TaskNode) -> None:
         now = self._stream.offset_s()
-        self._task_scopes[node.index].emit(
+        scope, planned = self._task_scopes[node.index], self._order.plan.tasks[node.index]
+        scope.emit(
             TaskStarted,
-            agent=node.role,
-            description=self._runner.description(node),
+            agent=planned.agent,
+            description=planned.description,
             index=node.index,
             total=len(self._graph.tasks),
             queued_s=now - self._queued_at.pop(node.index, now),
         )
         context = tuple(self.result.outputs[index] for index in node.context)
-        work = self._runner.run(node, context, self._task_scopes[node.index])
+        work = self._runner.run(node, planned.description, context, scope)
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[node.index] = task
         task.add_done_callback(functools.partial(self._ended, node))
@@ -248,16 +249,14 @@ class Driver:
             self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
 
     def _phase_scope(self, index: int) -> Scope:
-        phase = self._graph.phases[index]
-        after = tuple(self._graph.phases[each].name for each in phase.after)
-        stream, run = self._stream, self._run_scope
-        return Scope(stream, stream.new_span_id(), run.span_id, phase=phase.name, depends_on=after)
+        stream, name = self._stream, self._graph.phases[index].name
+        after = self._order.plan.phases[name]
+        return Scope(stream, stream.new_span_id(), self._run_scope.span_id, phase=name, depends_on=after)
 
     def _task_scope(self, node: TaskNode) -> Scope:
         parent = self._run_scope if node.phase is None else self._phase_scopes[node.phase]
-        waits_for = tuple(self._graph.tasks[index].name for index in task_edges(node))
-        phase = self._graph.phase_name(node)
-        return Scope(self._stream, self._stream.new_span_id(), parent.span_id, node.name, phase, waits_for)
+        planned, span_id = self._order.plan.tasks[node.index], self._stream.new_span_id()
+        return Scope(self._stream, span_id, parent.span_id, planned.name, planned.phase, planned.depends_on)
 
 
 def _text(value: object) -> str:

@@ -54,18 +54,13 @@ class TaskRunner:
         self._ports: dict[object, asyncio.Task[ChatPort]] = {}
         self._toolboxes: dict[tuple[int, ...], Toolbox] = {}
 
-    def description(self, node: TaskNode) -> str:
-        """The resolved description of a task."""
-        return render(node.task.description, self._inputs)
-
-    async def run(self, node: TaskNode, context: Context, scope: Scope) -> TaskOutput:
+    async def run(self, node: TaskNode, description: str, context: Context, scope: Scope) -> TaskOutput:
         """The output of a task.
 
         Raises:
             Exception: whatever ended it; a model's failure as `AgentExecutionError`, a handler's as it was raised.
         """
         started = self._clock.monotonic()
-        description = self.description(node)
         work = _Work(node, description, render(node.task.expected_output, self._inputs), context, scope)
         if node.task.timeout is None:
             result = await self._work(work)
