@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import socket
+import sys
 import threading
 import time
 import urllib.error
@@ -121,22 +122,28 @@ class LocalServer:
             with contextlib.suppress(OSError, TypeError):
                 each.shutdown(socket.SHUT_RDWR)
         deadline = time.monotonic() + _DRAIN_S
-        while self._is_busy():
+        while self.is_busy():
             if time.monotonic() > deadline:
                 self.abandon()
                 break
             time.sleep(0.02)
         self._engine = None
 
-    def _is_busy(self) -> bool:
+    def is_busy(self) -> bool:
+        """Whether it is writing a reply."""
         try:
             return any(slot["is_processing"] for slot in self._ask("/slots"))
         except OSError:
             return False
 
     def abandon(self) -> None:
-        """Never end it: in a forked child its threads are missing, and it would wait for them."""
+        """Never end it, since that would wait for threads that are stuck or, in a forked child, missing.
+
+        The end of the process would wait for them as well; where the C library can, it is told to leave at once.
+        """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._engine))
+        if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "on_exit"):
+            libc.on_exit(libc._exit, None)
 
     def _ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
         headers = {"Authorization": f"Bearer {self.api_key}", "Content-Type": "application/json"}

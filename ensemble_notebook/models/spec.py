@@ -83,19 +83,19 @@ def parse_spec(spec: str | Mapping[str, Any]) -> ModelSpec:
             return _parse_local(path)
         case "scripted", "", _:
             return ScriptedSpec()
-    raise ValidationError(f"{text!r} names no model.{_meant(kind, rest)}")
+    raise _problem(f"{text!r} names no model.{_meant(kind, rest)}")
 
 
 def _parse_openai(text: str) -> OpenAISpec:
     name, at, url = text.partition("@")
     if not name:
-        raise ValidationError("'openai:' needs the name of a model after the colon, as in 'openai:gpt-4o-mini'.")
-    return OpenAISpec(name.strip(), _checked_url(url.strip(), f"openai:{name}@") if at else None)
+        raise _problem("'openai:' needs the name of a model after the colon, as in 'openai:gpt-4o-mini'.")
+    return OpenAISpec(name.strip(), _checked_url(url.strip(), before=f"openai:{name}@") if at else None)
 
 
 def _parse_local(path: str) -> LocalSpec:
     if not path.lower().endswith(".gguf"):
-        raise ValidationError(f"'local:{path}' must name a file with weights, local:PATH.gguf; 'local' has its own.")
+        raise _problem(f"'local:{path}' must name a file with weights, local:PATH.gguf; 'local' has its own.")
     return LocalSpec(path)
 
 
@@ -116,7 +116,9 @@ def _parse_mapping(spec: Mapping[str, Any]) -> OpenAISpec:
         raise _problem(
             "api_key_env is the name of an environment variable, such as OPENAI_API_KEY; no key.", "api_key_env"
         )
-    return OpenAISpec(spec["model"].strip(), None if url is None else _checked_url(url.strip(), ""), variable)
+    return OpenAISpec(
+        spec["model"].strip(), None if url is None else _checked_url(url.strip(), item="base_url"), variable
+    )
 
 
 def _refuse_field(name: str) -> NoReturn:
@@ -129,7 +131,7 @@ def _refuse_field(name: str) -> NoReturn:
     raise _problem(f"A model has no {name!r}.{did_you_mean(name, _FIELDS)}", name)
 
 
-def _problem(message: str, item: str) -> ValidationError:
+def _problem(message: str, item: str | None = None) -> ValidationError:
     return ValidationError(Problem(message, field="llm", item=item))
 
 
@@ -139,10 +141,10 @@ def _refuse_key(text: str, item: str | None = None) -> None:
             f"{mask(text)!r} holds what looks like a key. Keys come from the environment only, since cells are saved "
             f"and shared: set OPENAI_API_KEY, or name another variable with api_key_env."
         )
-        raise ValidationError(Problem(message, field="llm", item=item))
+        raise _problem(message, item)
 
 
-def _checked_url(url: str, before: str) -> str:
+def _checked_url(url: str, *, before: str = "", item: str | None = None) -> str:
     """The address without the slash at its end."""
     try:
         parts = urlsplit(url)
@@ -152,9 +154,9 @@ def _checked_url(url: str, before: str) -> str:
         parts = None
     if parts is None or parts.scheme not in ("http", "https") or not has_host:
         hint = f" Did you mean '{before}http://{url}'?" if re.match(r"[\w.-]+(:\d+)?(/|$)", url) else ""
-        raise ValidationError(f"{url!r} is no address of a server: it must begin with http:// or https://.{hint}")
+        raise _problem(f"{url!r} is no address of a server: it must begin with http:// or https://.{hint}", item)
     if parts.query or parts.fragment:
-        raise ValidationError(f"The address of a server ends with its path, as in http://host/v1; got {url!r}.")
+        raise _problem(f"The address of a server ends with its path, as in http://host/v1; got {url!r}.", item)
     return url.rstrip("/")
 
 
