@@ -48,9 +48,9 @@ _COLORS: Final = {
     "interrupted": "#b9801a",
     "skipped": "#7b8088",
 }
-_CELL: Final = "text-align:left;padding:1px 14px 1px 0;white-space:nowrap;border:0;vertical-align:baseline"
+_CELL: Final = "text-align:left;padding:1px 14px 1px 0;white-space:nowrap;border:0"
 _NUMBER: Final = _CELL.replace("left", "right", 1)
-_MONO: Final = "font-family:monospace;background:none;padding:0;white-space:pre;line-height:1.2"
+_MONO: Final = "background:none;padding:0;white-space:pre"
 _FAINT: Final = "opacity:0.7"
 
 
@@ -89,7 +89,7 @@ def chart_text(chart: Chart) -> str:
     for line in chart.lines:
         bar = "".join(piece.text for piece in line.bar)
         lines.append(row(MARKS[line.status], _label(line), _short(line.agent), bar, line.cells))
-        lines += [f"    {plain(note)}" for note in line.notes]
+        lines += [f"    ↳ {plain(note)}" for note in line.notes]
     lines += [f"! {plain(note)}" for note in chart.notes]
     if chart.legend:
         lines.append("  " + "   ".join(f"{piece.text} {word}" for piece, word in chart.legend))
@@ -134,10 +134,11 @@ def _html_rows(line: Line, columns: int) -> str:
         f'<td style="{_CELL}"><code style="{_MONO}">{bar}</code></td>{cells}</tr>'
     )
     for note in line.notes:
-        text = _colored(_escaped(note), "error") if line.status == "error" else _escaped(note)
+        text = _colored(_escaped(note), line.status) if line.status == "error" else _escaped(note)
+        style = _CELL if line.status == "error" else f"{_CELL};{_FAINT}"
         html += (
             f'<tr style="border:0;background:none"><td style="{_CELL}"></td>'
-            f'<td style="{_CELL};white-space:normal;max-width:70em" colspan="{columns + 2}">{text}</td></tr>'
+            f'<td style="{style};white-space:normal;max-width:70em" colspan="{columns + 2}">↳ {text}</td></tr>'
         )
     return html
 

@@ -305,6 +305,12 @@ def test_terminal_shows_a_table_and_the_answer(kitchen, capsys):
     assert kitchen.seen() == [{"text/plain": "\nserved: cooked pasta"}]
 
 
+@pytest.mark.parametrize("magic", ["%%time", "%%capture captured", "\n\n"])
+def test_other_magics_go_above_it(kitchen, magic):
+    assert kitchen.run(f"{magic}\n%%ensemble -o report{CHAIN}").success
+    assert kitchen.names["report"].raw == "served: cooked pasta"
+
+
 def test_finished_run_leaves_no_thread_behind(kitchen):
     kitchen.run(f"%%ensemble{CHAIN}")
     names = {thread.name for thread in threading.enumerate()}

@@ -1,0 +1,84 @@
+"""`jupyter ensemble demo`: a notebook executed without a browser, and what it took."""
+
+import subprocess
+
+import nbformat
+import pytest
+
+from ensemble_notebook.cli import demo as module
+from ensemble_notebook.cli.main import DONE, FAILED, main
+from ensemble_notebook.cli.resource import resource
+
+TASKS = "%%ensemble --llm scripted\ntasks:\n  plan: Plan a page\n  write: {description: Write it, context: [plan]}"
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """Puts a notebook of these cells in place of the first one, which takes the local model a minute."""
+
+    def put(*sources: str):
+        cells = [nbformat.v4.new_code_cell(source) for source in ("%load_ext ensemble_notebook", *sources)]
+        folder = tmp_path / "notebooks"
+        folder.mkdir()
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / module.NOTEBOOK)
+        monkeypatch.setattr(module, "resource", lambda name: tmp_path / name)
+        return tmp_path / "result"
+
+    return put
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The commands that would open something."""
+    commands = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: commands.append(command))
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("DISPLAY", ":0")
+    return commands
+
+
+def test_demo_runs_the_notebook_and_says_what_it_took(book, opened, capsys):
+    folder = book(TASKS)
+    assert main(["demo", "--dir", str(folder), "--no-open"]) == DONE
+    shown = capsys.readouterr().out
+    result = folder / module.NOTEBOOK
+    assert str(result) in shown
+    table = [line.split() for line in shown.splitlines()[-3:]]
+    assert table[0] == ["task", "tokens", "seconds"]
+    assert [row[0] for row in table[1:]] == ["plan", "write"]
+    assert all(int(row[1]) > 0 and float(row[2]) >= 0 for row in table[1:])
+    assert "widgets" not in nbformat.read(result, as_version=4).metadata
+    assert opened == []
+
+
+def test_demo_opens_jupyterlab_on_the_result(book, opened):
+    folder = book(TASKS)
+    main(["demo", "--dir", str(folder)])
+    assert [command[2:] for command in opened] == [["jupyter", "lab", str(folder / module.NOTEBOOK)]]
+
+
+@pytest.mark.parametrize("variable, value", [("CI", "true"), ("DISPLAY", "")])
+def test_nothing_is_opened_where_nobody_looks(book, opened, monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    folder = book(TASKS)
+    main(["demo", "--dir", str(folder)])
+    assert opened == []
+
+
+def test_failed_demo_keeps_the_notebook_and_fails(book, opened, capsys):
+    folder = book(TASKS, "1 / 0", "never = True")
+    assert main(["demo", "--dir", str(folder)]) == FAILED
+    told = capsys.readouterr().err
+    assert "ZeroDivisionError" in told
+    assert "Traceback" not in told
+    cells = nbformat.read(folder / module.NOTEBOOK, as_version=4).cells
+    assert [bool(cell.execution_count) for cell in cells] == [True, True, True, False]
+    assert opened == []
+
+
+def test_notebooks_and_templates_are_found():
+    assert (resource("notebooks") / module.NOTEBOOK).is_file()
+    assert any(resource("jupyter-config").iterdir())
+    with pytest.raises(FileNotFoundError, match="lacks its folder 'nothing'"):
+        resource("nothing")
