@@ -1,13 +1,15 @@
-"""Calls the functions of users, sync or async, so that nothing they raise can hurt the loop."""
+"""Calls what is not ours, sync or async, so that nothing it raises can hurt the loop."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from ensemble_notebook.engine.worker import WorkerPool, contained
+
+T = TypeVar("T")
 
 
 class Caller:
@@ -23,9 +25,9 @@ class Caller:
             Exception: what the function raised; `SystemExit` and its like come wrapped in a `RuntimeError`.
         """
         if is_async(function):
-            return await _contained(function(*args))
+            return await keep_inside(function(*args))
         result = await self._workers.call(label, lambda: function(*args))
-        return await _contained(result) if inspect.isawaitable(result) else result
+        return await keep_inside(result) if inspect.isawaitable(result) else result
 
     def abandoned(self) -> list[str]:
         """Labels of the sync functions that still run though nobody waits for them any more."""
@@ -36,7 +38,7 @@ class Caller:
         self._workers.close()
 
 
-async def _contained(awaitable: Awaitable[Any]) -> Any:
+async def keep_inside(awaitable: Awaitable[T]) -> T:
     """Await, and keep inside whatever would otherwise end the loop; a cancellation nobody asked for is an error."""
     try:
         return await awaitable

@@ -155,6 +155,7 @@ class Driver:
         for label in self._caller.abandoned():
             self._run_scope.emit(Warned, message=f"Still running and left to itself: {label}.")
         self._caller.close()
+        self._runner.close()
         result = self.result
         if result.failures and result.exit_reason is ExitReason.COMPLETED:
             result.exit_reason = ExitReason.ERROR

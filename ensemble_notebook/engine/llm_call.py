@@ -18,6 +18,7 @@ from ensemble_notebook.domain.event import (
 )
 from ensemble_notebook.domain.metric import TokenUsage
 from ensemble_notebook.domain.model import ChatPort, Conversation, Fault, ModelReply
+from ensemble_notebook.engine.call import keep_inside
 from ensemble_notebook.engine.retry import retry_delay
 from ensemble_notebook.engine.stream import Scope
 from ensemble_notebook.errors import AgentExecutionError, DeadlineExceededError
@@ -103,7 +104,7 @@ class LlmCaller:
         deadline = asyncio.timeout(limit)
         try:
             async with deadline:
-                return await conversation.reply(on_token)
+                return await keep_inside(conversation.reply(on_token))
         except TimeoutError:
             if not deadline.expired() or limit is None:
                 raise

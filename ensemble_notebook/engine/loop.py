@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import functools
 import os
 import threading
@@ -43,7 +44,12 @@ class LoopThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        is_over = False
+        while not is_over:
+            # asyncio lets these two out of a task and through the loop; other runs need it, so it goes on.
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                self.loop.run_forever()
+                is_over = True
 
 
 def loop_thread() -> LoopThread:

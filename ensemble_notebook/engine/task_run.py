@@ -13,10 +13,11 @@ from ensemble_notebook.domain.event import Noted, TaskInputPrepared, Warned
 from ensemble_notebook.domain.graph import TaskNode
 from ensemble_notebook.domain.model import ChatPort, ChatSource
 from ensemble_notebook.domain.output import TaskOutput
+from ensemble_notebook.domain.plan import llm_label
 from ensemble_notebook.domain.template import render
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
 from ensemble_notebook.engine.agent_loop import AgentLoop
-from ensemble_notebook.engine.call import Caller
+from ensemble_notebook.engine.call import Caller, keep_inside
 from ensemble_notebook.engine.clock import Clock
 from ensemble_notebook.engine.prompt import long_context_warnings, system_prompt, user_prompt
 from ensemble_notebook.engine.stream import Scope
@@ -53,6 +54,11 @@ class TaskRunner:
         self._streams = streams
         self._ports: dict[object, asyncio.Task[ChatPort]] = {}
         self._toolboxes: dict[tuple[int, ...], Toolbox] = {}
+
+    def close(self) -> None:
+        """Nobody waits for a model any more."""
+        for preparing in self._ports.values():
+            preparing.cancel()
 
     async def run(self, node: TaskNode, description: str, context: Context, scope: Scope) -> TaskOutput:
         """The output of a task.
@@ -119,7 +125,7 @@ class TaskRunner:
         work.scope.emit(TaskInputPrepared, system_prompt=system, user_prompt=user, context=names)
         for message in long_context_warnings(work.context):
             work.scope.emit(Warned, message=message)
-        work.activity = lambda: f"getting {work.node.llm!r} ready"
+        work.activity = lambda: f"getting {llm_label(work.node.llm)} ready"
         port = await self._port(work.node.llm, agent, work.description)
         toolbox = self._toolbox((*agent.tools, *work.node.task.tools))
         loop = AgentLoop(agent, work.description, port, toolbox, self._caller, streams=self._streams)
@@ -132,7 +138,7 @@ class TaskRunner:
         key = llm if isinstance(llm, str) else id(llm)
         preparing = self._ports.get(key)
         if preparing is None:
-            preparing = self._ports[key] = asyncio.ensure_future(self._prepare(llm))
+            preparing = self._ports[key] = asyncio.ensure_future(keep_inside(self._prepare(llm)))
         try:
             return await asyncio.shield(preparing)
         except EnsembleError:

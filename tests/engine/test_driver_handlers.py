@@ -19,6 +19,7 @@ from ensemble_notebook.domain.choice import ErrorStrategy, ExitReason, PhaseStat
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.event import (
     Event,
+    Noted,
     PhaseEnded,
     PhaseSkipped,
     PhaseStarted,
@@ -51,13 +52,14 @@ CONTINUE = ErrorStrategy.CONTINUE_ON_ERROR
 
 
 class NoModels:
-    """A source of models for tasks that have none."""
+    """A source of models that never has one ready."""
 
-    def check(self, llm: Any) -> None:
-        raise AssertionError("a handler has no model")
+    def check(self, llm: Any) -> None: ...
 
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:
-        raise AssertionError("a handler has no model")
+        notice(f"Fetching {llm}.")
+        await asyncio.sleep(1000)
+        raise AssertionError("nobody waits that long")
 
 
 def driver_of(made: EnsembleDefinition, clock: Clock) -> tuple[Driver, list[Event]]:
@@ -384,6 +386,31 @@ def test_a_task_that_ignores_its_cancellation_is_left_to_itself_and_named_e35() 
     assert events[-1].offset_s == 2 + STUBBORN_LIMIT_S
     assert only(events, Warned).message == "Task 'mule' ignored its cancellation and is left to itself."
     assert sorted(result.cancelled) == [0, 1]
+
+
+def test_a_stopped_run_waits_for_no_model_and_leaves_nothing_behind_e35() -> None:
+    loop = VirtualLoop()
+
+    async def main() -> tuple[list[Event], int]:
+        driver, events = driver_of(
+            parallel(Task.of("Write", llm="local"), Task.of("Edit", llm="local")), LoopClock(loop)
+        )
+        loop.call_later(2, driver.stop, ExitReason.INTERRUPTED)
+        await driver.run()
+        await asyncio.sleep(0)
+        return events, len(asyncio.all_tasks())
+
+    events, left = run_virtual(main(), loop)
+    assert events[-1].offset_s == 2
+    assert only(events, Noted).message == "Fetching local."
+    assert left == 1
+
+
+def test_a_task_that_waits_for_its_model_says_so_at_its_deadline_e38() -> None:
+    result, _ = drive(parallel(Task.of("Write", llm="local", timeout=3)))
+    error = result.failures[0].error
+    assert isinstance(error, DeadlineExceededError)
+    assert error.running == "getting local ready"
 
 
 def test_a_second_stop_changes_nothing() -> None:

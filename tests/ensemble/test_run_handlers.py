@@ -324,6 +324,19 @@ def test_a_cancelled_reader_of_a_stream_stops_the_run() -> None:
 # --- what must not hang ---
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=repr)
+def test_a_task_of_a_handler_that_wants_to_end_the_process_ends_only_its_run(error: BaseException) -> None:
+    async def inner() -> None:
+        raise error
+
+    async def outer(_: TaskInput) -> None:
+        await asyncio.gather(inner())
+
+    with pytest.raises(TaskExecutionError, match=type(error).__name__):
+        Ensemble(tasks=[task("outer", outer)]).start().result(PATIENCE_S)
+    assert GREETING.start(name="Ada").result(PATIENCE_S).raw == "greet: Hello Ada"
+
+
 @pytest.fixture
 def broken_logging(request: pytest.FixtureRequest) -> Iterator[None]:
     """An application whose logging raises at one level."""
