@@ -1,18 +1,28 @@
-// Builds the two entries into the Python package: `timeline.js` is what anywidget loads, `saved.js` what a MIME renderer
-// loads. One style sheet serves both. Nothing is fetched at run time, so everything is bundled. `labextension/` is the
-// MIME renderer as JupyterLab wants it installed.
-import { cp, mkdir, stat } from "node:fs/promises";
+// Builds the two entries into the Python package: `timeline.js` with its style sheet is what anywidget loads,
+// `labextension/` is the MIME renderer as JupyterLab wants it installed. Nothing is fetched at run time, so everything
+// is bundled.
+import { cp, mkdir, readFile, stat } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { build } from "esbuild";
+import { build, transform } from "esbuild";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const out = fileURLToPath(new URL("../ensemble_notebook/static/", import.meta.url));
 const limit = 100_000;
 
+const styleAsText = {
+  name: "style-as-text",
+  setup(bundle) {
+    bundle.onLoad({ filter: /\.css$/ }, async ({ path }) => {
+      const { code } = await transform(await readFile(path, "utf8"), { loader: "css", minify: true });
+      return { contents: code, loader: "text" };
+    });
+  },
+};
+
 await mkdir(out, { recursive: true });
 await build({
   absWorkingDir: here,
-  entryPoints: { timeline: "src/entry.ts", saved: "src/saved.ts" },
+  entryPoints: { timeline: "src/entry.ts" },
   outdir: out,
   bundle: true,
   minify: true,
@@ -34,13 +44,13 @@ await build({
   target: "es2022",
   jsx: "automatic",
   jsxImportSource: "preact",
-  loader: { ".css": "text" },
+  plugins: [styleAsText],
   legalComments: "none",
   logLevel: "warning",
 });
 await cp(`${here}/lab`, `${out}/labextension`, { recursive: true });
 
-for (const name of ["timeline.js", "saved.js", "timeline.css"]) {
+for (const name of ["timeline.js", "timeline.css", "labextension/static/remoteEntry.js"]) {
   const { size } = await stat(out + name);
   console.log(`${name}: ${(size / 1000).toFixed(1)} kB`);
   if (size > limit) throw new Error(`${name} is ${size} bytes, and ${limit} is the limit`);
