@@ -18,10 +18,9 @@ def with_core(runnable: Any, change: Callable[[Any], Any]) -> Any:
 
     ``model.bind(...)`` and ``model.with_config(...)`` wrap a model; the wrapping is kept.
     """
-    bound = getattr(runnable, "bound", None)
-    if bound is None or not hasattr(runnable, "model_copy"):
+    if not _is_wrapping(runnable):
         return change(runnable)
-    return runnable.model_copy(update={"bound": with_core(bound, change)})
+    return runnable.model_copy(update={"bound": with_core(runnable.bound, change)})
 
 
 def core_of(runnable: Any) -> Any:
@@ -30,9 +29,14 @@ def core_of(runnable: Any) -> Any:
 
 
 def _layers(runnable: Any) -> Iterator[Any]:
-    while runnable is not None:
+    while _is_wrapping(runnable):
         yield runnable
-        runnable = getattr(runnable, "bound", None)
+        runnable = runnable.bound
+    yield runnable
+
+
+def _is_wrapping(runnable: Any) -> bool:
+    return "bound" in getattr(type(runnable), "model_fields", ())
 
 
 def name_of(model: Any) -> str:
@@ -83,7 +87,7 @@ def hidden_retries(runnable: Any) -> str | None:
 
 def protect_secrets(model: Any) -> None:
     """Have the keys that a model object holds masked everywhere (T7)."""
-    for value in vars(model).values():
+    for value in getattr(model, "__dict__", {}).values():
         reveal = getattr(value, "get_secret_value", None)
         if callable(reveal) and isinstance(secret := reveal(), str):
             protect(secret)

@@ -25,8 +25,6 @@ _URL_VARIABLES: Final = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 # Servers without keys still want the header.
 _NO_KEY: Final = "none"
-_PARALLEL_CALLS: Final = 1000
-_IDLE_CONNECTIONS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +74,13 @@ def http_client(base_url: str | None, proxy: str | None = None) -> Any:
     """
     import openai
 
-    # The openai package brings its own generation of httpx, which is not always the one that is called httpx.
-    limits = type(openai.DEFAULT_CONNECTION_LIMITS)(
-        max_connections=_PARALLEL_CALLS, max_keepalive_connections=_IDLE_CONNECTIONS
-    )
     url = urlsplit(base_url or "")
     settings: dict[str, Any] = {"proxy": proxy}
     if url.scheme == "http" and url.hostname in _LOOPBACK:
         settings = {"trust_env": False, "verify": False, "follow_redirects": False}
-    return openai.DefaultAsyncHttpxClient(timeout=None, limits=limits, **settings)
+    # The package's own limits: 1,000 calls at once, 100 idle connections. Each call looks at every idle one, so keeping
+    # more of them costs more than opening them again.
+    return openai.DefaultAsyncHttpxClient(timeout=None, **settings)
 
 
 def make_chat_model(endpoint: Endpoint, client: Any, **settings: Any) -> BaseChatOpenAI:
