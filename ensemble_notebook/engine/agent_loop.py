@@ -93,7 +93,7 @@ class AgentLoop:
                 max_iterations=self._agent.max_iterations,
                 tool_calls_made=self._executed,
             )
-        return list(zip(reply.tool_calls, answers, strict=False))
+        return list(zip(reply.tool_calls, answers, strict=True))
 
     async def _execute(self, call: ToolCall, turn: Scope) -> ToolAnswer:
         scope = self._started(call, turn)

@@ -85,7 +85,6 @@ class LlmCaller:
         self, conversation: Conversation, scope: Scope, attempt: int, tokens: _TokenFeed | None
     ) -> ModelReply:
         scope.emit(LlmAttemptStarted, attempt=attempt)
-        ended = {"attempt": attempt, "status": SpanStatus.OK}
         try:
             reply = await self._reply(conversation, tokens)
         except asyncio.CancelledError as stopped:
@@ -95,7 +94,7 @@ class LlmCaller:
             usage = self._port.classify(error).usage
             scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.ERROR, usage=usage, error=error)
             raise
-        scope.emit(LlmAttemptEnded, **ended, usage=reply.usage)
+        scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.OK, usage=reply.usage)
         return reply
 
     async def _reply(self, conversation: Conversation, tokens: _TokenFeed | None) -> ModelReply:
@@ -113,11 +112,10 @@ class LlmCaller:
 
     def _given_up(self, fault: Fault, error: Exception, attempts: int) -> AgentExecutionError:
         tries = "" if attempts == 1 else f" after {attempts} attempts"
-        reason = str(error) if isinstance(error, DeadlineExceededError) else f"{fault.reason}"
+        reason = str(error) if isinstance(error, DeadlineExceededError) else fault.reason
         advice = f" {fault.advice}" if fault.advice else ""
         return AgentExecutionError(
-            f"Agent {self._agent.role!r} got no reply from {self._port.name}{tries}: {reason}.".replace("..", ".")
-            + advice,
+            f"Agent {self._agent.role!r} got no reply from {self._port.name}{tries}: {reason.rstrip('.')}.{advice}",
             agent_role=self._agent.role,
             task_description=self._task_description,
         )
