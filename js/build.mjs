@@ -1,7 +1,7 @@
 // Builds the two entries into the Python package: `timeline.js` with its style sheet is what anywidget loads,
 // `labextension/` is the MIME renderer as JupyterLab wants it installed. Nothing is fetched at run time, so everything
 // is bundled.
-import { cp, mkdir, readFile, stat } from "node:fs/promises";
+import { cp, mkdir, readFile, rm, stat } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { build, transform } from "esbuild";
 
@@ -19,6 +19,8 @@ const styleAsText = {
   },
 };
 
+// What an earlier version built would ship as well.
+await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
 await build({
   absWorkingDir: here,

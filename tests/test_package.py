@@ -77,7 +77,7 @@ def build(kind: str, source: Path, target: Path, **environment: str) -> Path:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
-    """A copy of this checkout with a bundle that is out of date."""
+    """A copy of this checkout, with a bundle that is out of date and one that an earlier version left."""
     copy = tmp_path_factory.mktemp("checkout") / "ensemble-notebook"
     generated = shutil.ignore_patterns(".*", "node_modules", "__pycache__", "build", "dist", "artefacts", "static")
     shutil.copytree(ROOT, copy, ignore=generated)
@@ -85,6 +85,7 @@ def checkout(tmp_path_factory) -> Path:
     (copy / "js" / "node_modules").symlink_to(ROOT / "js" / "node_modules", target_is_directory=True)
     (copy / "ensemble_notebook" / "static").mkdir()
     (copy / "ensemble_notebook" / "static" / "timeline.js").write_text("stale")
+    (copy / "ensemble_notebook" / "static" / "forgotten.js").touch()
     return copy
 
 
@@ -157,10 +158,10 @@ def test_version_is_that_of_the_project():
     assert json.loads((ROOT / "js" / "lab" / "package.json").read_text())["version"] == PROJECT["version"]
 
 
-def test_sdist_carries_a_fresh_bundle(sdist, checkout):
-    bundle = (sdist / "ensemble_notebook" / "static" / "timeline.js").read_text()
-    assert bundle != "stale"
-    assert bundle == (checkout / "ensemble_notebook" / "static" / "timeline.js").read_text()
+def test_sdist_carries_a_fresh_bundle_and_no_other(sdist):
+    static = sdist / "ensemble_notebook" / "static"
+    assert (static / "timeline.js").read_text() != "stale"
+    assert not (static / "forgotten.js").exists()
 
 
 def test_wheel_carries_the_package_and_the_renderer_of_saved_timelines(wheel, sdist):
