@@ -68,6 +68,7 @@ def _executed(source: Path, result: Path) -> NotebookNode:
         notebook,
         timeout=_CELL_TIMEOUT_S,
         kernel_name="python3",
+        extra_arguments=["--log-level=ERROR"],  # a kernel that nobody else talks to need not warn of its transport
         resources={"metadata": {"path": str(result.parent)}},
         on_cell_start=tell,
     )

@@ -26,13 +26,11 @@ logger = logging.getLogger(__name__)
 
 
 class View(Protocol):
-    """Something that shows a run while it goes on.
+    """Something that shows a run while it goes on."""
 
-    Attributes:
-        pulse_s: it is painted after so many seconds even if nothing has happened; None: only when something has.
-    """
-
-    pulse_s: float | None
+    @property
+    def pulse_s(self) -> float | None:
+        """It is painted after so many seconds even if nothing has happened; None: only when something has."""
 
     def paint(self, is_last: bool, /) -> None:
         """Show what has changed. Called by one thread."""

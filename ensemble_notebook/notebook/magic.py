@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ensemble_notebook.cell.cell import Cell
     from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.ensemble.handle import RunHandle
-    from ensemble_notebook.notebook.live import Live
     from ensemble_notebook.notebook.screen import Screen
 
 _OVERVIEW: Final = """\
@@ -89,7 +88,7 @@ class EnsembleMagics(Magics):
             overrides["llm"] = self.llm
             read = read_cell(text, self._names, overrides=overrides, needs_inputs=needs_inputs)
         for notice in read.notices:
-            _write(f"Line {notice.line}: {notice.message}\n")
+            _write(f"{f'Line {notice.line}' if notice.line else 'Options'}: {notice.message}\n")
         return read
 
     @property
@@ -105,37 +104,34 @@ class EnsembleMagics(Magics):
         display(read.plan)
 
     def _run(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options) -> None:
-        from ensemble_notebook.notebook.live import Live
         from ensemble_notebook.notebook.screen import mode_of, screen_for
 
         assert self.shell is not None
         screen = screen_for(
             mode_of(self.shell, self.display),
+            ensemble.cost,
             has_timeline=self.timeline and options.has_timeline,
             is_background=options.is_background,
         )
-        live = Live(ensemble.cost)
         if options.is_background:
-            handle = ensemble.start(inputs, timeout=options.timeout, listeners=[live])
+            handle = ensemble.start(inputs, timeout=options.timeout, listeners=screen.listeners)
             self._names[options.out] = handle
             screen.open(handle.plan)
-            screen.follow(live, handle)
-            _start_waiting(handle, live, screen)
+            screen.follow(handle)
+            _start_waiting(handle, screen)
         else:
-            self._run_here(ensemble, inputs, options, live, screen)
+            self._run_here(ensemble, inputs, options, screen)
 
-    def _run_here(
-        self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options, live: Live, screen: Screen
-    ) -> None:
+    def _run_here(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options, screen: Screen) -> None:
         """Run to the end. An interrupt at any moment stops the run, and what was done by then is bound (E35, C13)."""
         from ensemble_notebook.notebook.interrupt import InterruptGuard
 
         with InterruptGuard() as guard:
-            handle = ensemble.start(inputs, timeout=options.timeout, listeners=[live])
+            handle = ensemble.start(inputs, timeout=options.timeout, listeners=screen.listeners)
             guard.call(handle.cancel)
             try:
                 screen.open(handle.plan)
-                screen.follow(live, handle)
+                screen.follow(handle)
                 handle.result()
             except RunInterrupted:
                 raise
@@ -144,17 +140,15 @@ class EnsembleMagics(Magics):
             finally:
                 if handle.output is not None:
                     self._names[options.out] = handle.output
-                live.close()
                 screen.close(handle.output)
 
 
-def _start_waiting(handle: RunHandle, live: Live, screen: Screen) -> None:
+def _start_waiting(handle: RunHandle, screen: Screen) -> None:
     """Close the screen when a run in the background has ended, in the context of the cell that started it."""
 
     def wait() -> None:
         with suppress(BaseException):  # whoever asks the handle gets what it raises; here only the end matters
             handle.result()
-        live.close()
         screen.close(handle.output)
 
     work = contextvars.copy_context().run

@@ -56,7 +56,7 @@ _FAINT: Final = "opacity:0.7"
 
 def output_bundle(output: EnsembleOutput) -> Bundle:
     """A finished run, complete or partial, in every form: plain text, HTML, saved trace (at most 200 kB)."""
-    wire = Wire(TraceFold.of(output.events, output.ensemble.cost))
+    wire = wire_of(output)
     saved = wire.saved()
     return {**snapshot_bundle(wire.snapshot(), saved["details"]), TRACE_MIME: saved}
 
@@ -65,6 +65,11 @@ def snapshot_bundle(snapshot: Mapping[str, Any], details: Mapping[str, Any] | No
     """A run as of a wire snapshot, as plain text and HTML."""
     chart = chart_of(snapshot)
     return {"text/plain": chart_text(chart), "text/html": chart_html(chart, details)}
+
+
+def wire_of(output: EnsembleOutput) -> Wire:
+    """The wire of a run that has ended."""
+    return Wire(TraceFold.of(output.events, output.ensemble.cost))
 
 
 def plan_bundle(plan: ExecutionPlan, title: str = "plan") -> Bundle:

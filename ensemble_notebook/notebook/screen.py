@@ -7,6 +7,7 @@ while the cell runs and only updated later: one that is made later may land in w
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -15,16 +16,18 @@ from IPython.display import display as untyped_display
 from ensemble_notebook.domain.choice import RunStatus
 from ensemble_notebook.domain.secret import mask
 from ensemble_notebook.errors import ValidationError, did_you_mean
+from ensemble_notebook.notebook.live import Live
 from ensemble_notebook.notebook.markdown import neutral, plain
-from ensemble_notebook.notebook.picture import output_bundle, plan_bundle
+from ensemble_notebook.notebook.picture import output_bundle, plan_bundle, snapshot_bundle
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from ensemble_notebook.domain.cost import CostConfiguration
     from ensemble_notebook.domain.plan import ExecutionPlan
     from ensemble_notebook.ensemble.handle import RunHandle
     from ensemble_notebook.ensemble.output import EnsembleOutput
-    from ensemble_notebook.notebook.live import Live
+    from ensemble_notebook.notebook.terminal import TerminalTable
 
 VARIABLE: Final = "ENSEMBLE_NOTEBOOK_DISPLAY"
 
@@ -61,23 +64,30 @@ def mode_of(shell: InteractiveShell, wish: str = Mode.AUTO) -> Mode:
 
 
 class Screen(Protocol):
-    """The place of one run."""
+    """The place of one run.
+
+    Attributes:
+        listeners: what has to hear of the run, so that it can be followed.
+    """
+
+    listeners: Sequence[Any]
 
     def open(self, plan: ExecutionPlan) -> None:
         """First sign of life."""
 
-    def follow(self, live: Live, handle: RunHandle, /) -> None:
+    def follow(self, handle: RunHandle, /) -> None:
         """Show the run while it goes on."""
 
     def close(self, output: EnsembleOutput | None) -> None:
-        """Show what stays; None where the run left nothing."""
+        """Show what stays; None where the run was given up before it had an end."""
 
 
-def screen_for(mode: Mode, *, has_timeline: bool, is_background: bool) -> Screen:
-    """The screen of a cell."""
+def screen_for(mode: Mode, cost: CostConfiguration | None, *, has_timeline: bool, is_background: bool) -> Screen:
+    """The screen of a cell; `cost` are the ensemble's own rates."""
     if mode is Mode.TEXT:
-        return TerminalScreen(has_timeline=has_timeline, is_background=is_background)
-    return NotebookScreen(is_live=mode is Mode.WIDGET, has_timeline=has_timeline, is_background=is_background)
+        return TerminalScreen(cost, has_timeline=has_timeline, is_background=is_background)
+    live = Live(cost) if mode is Mode.WIDGET and has_timeline else None
+    return NotebookScreen(live, has_timeline=has_timeline, is_background=is_background)
 
 
 class NotebookScreen:
@@ -86,8 +96,9 @@ class NotebookScreen:
     The widget comes second: a table of what is planned can be shown before the widget's library is imported.
     """
 
-    def __init__(self, *, is_live: bool, has_timeline: bool, is_background: bool) -> None:
-        self._is_live = is_live
+    def __init__(self, live: Live | None, *, has_timeline: bool, is_background: bool) -> None:
+        self.listeners: Sequence[Any] = () if live is None else (live,)
+        self._live = live
         self._has_timeline = has_timeline
         self._is_background = is_background
         self._timeline: Any = None
@@ -101,58 +112,75 @@ class NotebookScreen:
             # The cell is over when the answer comes: its place has to be made now.
             self._answer = display(_text_bundle(""), raw=True, display_id=True)
 
-    def follow(self, live: Live, handle: RunHandle, /) -> None:
-        if self._is_live and self._has_timeline:
+    def follow(self, handle: RunHandle, /) -> None:
+        if self._live is not None:
             from ensemble_notebook.notebook.timeline import TimelineWidget
 
-            self._widget = TimelineWidget(live.wire, handle.cancel)
+            self._widget = TimelineWidget(self._live.wire, handle.cancel)
             self._timeline.update(self._widget)
-            live.show(self._widget)
+            self._live.show(self._widget)
 
     def close(self, output: EnsembleOutput | None) -> None:
+        if self._live is not None:
+            self._live.close()
         if self._widget is not None and output is not None:
             from ensemble_notebook.notebook.timeline import keep
 
             keep(output, self._widget)
-        if self._has_timeline:
-            self._timeline.update(_text_bundle("") if output is None else output_bundle(output), raw=True)
-        if output is not None and output.status is RunStatus.COMPLETED and output.raw.strip():
+        if self._timeline is not None:
+            self._timeline.update(self._last_picture(output), raw=True)
+        if (answer := _answer_of(output)) is not None:
+            bundle = {"text/plain": plain(answer), "text/markdown": neutral(answer)}
             if self._answer is None:
-                display(answer_bundle(output.raw), raw=True)
+                display(bundle, raw=True)
             else:
-                self._answer.update(answer_bundle(output.raw), raw=True)
+                self._answer.update(bundle, raw=True)
+
+    def _last_picture(self, output: EnsembleOutput | None) -> dict[str, Any]:
+        if output is not None:
+            return output_bundle(output)
+        return _text_bundle("") if self._live is None else snapshot_bundle(self._live.wire.snapshot())
 
 
 class TerminalScreen:
     """A table that moves while the cell runs, and the answer below it. In the background nothing is shown."""
 
-    def __init__(self, *, has_timeline: bool, is_background: bool) -> None:
+    def __init__(self, cost: CostConfiguration | None, *, has_timeline: bool, is_background: bool) -> None:
+        from rich.console import Console
+
         self._has_timeline = has_timeline and not is_background
         self._has_answer = not is_background
-        self._table: Any = None
+        self._console = Console(force_jupyter=False)
+        self._live = Live(cost) if self._has_timeline and self._console.is_terminal else None
+        self.listeners: Sequence[Any] = () if self._live is None else (self._live,)
+        self._table: TerminalTable | None = None
 
     def open(self, plan: ExecutionPlan) -> None:
         """The table appears with its first event, which is there at once."""
 
-    def follow(self, live: Live, _handle: RunHandle, /) -> None:
-        if self._has_timeline:
+    def follow(self, _handle: RunHandle, /) -> None:
+        if self._live is not None:
             from ensemble_notebook.notebook.terminal import TerminalTable
 
-            self._table = TerminalTable(live.wire)
-            self._table.open()
-            live.show(self._table)
+            self._table = TerminalTable(self._live.wire, self._console)
+            self._live.show(self._table)
 
     def close(self, output: EnsembleOutput | None) -> None:
+        if self._live is not None:
+            self._live.close()
         if self._table is not None:
             self._table.close()
-        if self._has_answer and output is not None and output.status is RunStatus.COMPLETED and output.raw.strip():
-            display(_text_bundle("\n" + plain(mask(output.raw))), raw=True)
+        elif self._has_timeline and output is not None:
+            display(_text_bundle(output_bundle(output)["text/plain"]), raw=True)
+        if self._has_answer and (answer := _answer_of(output)) is not None:
+            display(_text_bundle(f"\n{plain(answer)}"), raw=True)
 
 
-def answer_bundle(raw: str) -> dict[str, Any]:
-    """The final answer: a model's text, shown as Markdown in which nothing but formatting is left (C30)."""
-    text = mask(raw)
-    return {"text/plain": plain(text), "text/markdown": neutral(text)}
+def _answer_of(output: EnsembleOutput | None) -> str | None:
+    """The final text of a run that has completed, without secrets; None where there is none."""
+    if output is None or output.status is not RunStatus.COMPLETED or not output.raw.strip():
+        return None
+    return mask(output.raw)
 
 
 def _text_bundle(text: str) -> dict[str, Any]:

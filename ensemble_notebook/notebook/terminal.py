@@ -1,4 +1,7 @@
-"""The live table in terminal IPython (C30): the static picture's chart, drawn again and again in one place."""
+"""The live table in terminal IPython (C30): the static picture's chart, drawn again and again in one place.
+
+Only for a real terminal; where output goes elsewhere, nothing could move.
+"""
 
 from __future__ import annotations
 
@@ -35,24 +38,19 @@ _STYLES: Final = {
 
 
 class TerminalTable:
-    """A view of a run in a terminal. Where output is no terminal, nothing moves and only the end is printed."""
+    """A view of a run in a terminal."""
 
     pulse_s: Final = 0.5
 
-    def __init__(self, wire: Wire, console: Console | None = None) -> None:
+    def __init__(self, wire: Wire, console: Console) -> None:
         self._wire = wire
-        self._console = console or Console()
-        self._live = Live(console=self._console, auto_refresh=False, transient=True)
-
-    def open(self) -> None:
-        """First sign of life."""
-        if self._console.is_terminal:
-            self._live.start()
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+        self._live.start()
 
     def paint(self, _is_last: bool, /) -> None:
         """Draw the table again."""
-        if self._console.is_terminal:
-            self._live.update(drawn(chart_of(self._wire.snapshot())), refresh=True)
+        self._live.update(drawn(chart_of(self._wire.snapshot())), refresh=True)
 
     def close(self) -> None:
         """Leave the last table behind, for good."""

@@ -17,13 +17,12 @@ import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
-from ensemble_notebook.notebook.picture import output_bundle, snapshot_bundle
+from ensemble_notebook.notebook.picture import output_bundle, snapshot_bundle, wire_of
 from ensemble_notebook.notebook.screen import Mode, mode_of
-from ensemble_notebook.trace.fold import TraceFold
-from ensemble_notebook.trace.wire import Wire
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.output import EnsembleOutput
+    from ensemble_notebook.trace.wire import Wire
 
 _STATIC: Final = Path(__file__).parent.parent / "static"
 _SNAPSHOT_INTERVAL_S: Final = 1.0
@@ -129,7 +128,7 @@ def timeline_of(output: EnsembleOutput) -> TimelineWidget | StillTimeline:
         return StillTimeline(output)
     widget = _widgets.get(output)
     if widget is None or widget.comm is None:
-        widget = TimelineWidget(Wire(TraceFold.of(output.events, output.ensemble.cost)))
+        widget = TimelineWidget(wire_of(output))
         keep(output, widget)
     return widget
 

@@ -296,19 +296,30 @@ def test_environment_says_how_to_show_runs(kitchen, monkeypatch, capsys):
     assert "Did you mean 'static'?" in str(kitchen.error(f"%%ensemble{CHAIN}"))
 
 
-def test_terminal_shows_a_table_and_the_answer(kitchen, capsys):
+def test_shell_without_a_terminal_shows_a_table_and_the_answer_as_text(kitchen):
     kitchen.run("%config EnsembleMagics.display = 'auto'")
     kitchen.run(f"%%ensemble{CHAIN}")
-    shown = capsys.readouterr().out
-    assert "✓ completed" in shown
-    assert shown.index("✓ cook") < shown.index("✓ serve")
-    assert kitchen.seen() == [{"text/plain": "\nserved: cooked pasta"}]
+    table, answer = kitchen.seen()
+    assert set(table) == {"text/plain"}
+    assert table["text/plain"].index("✓ cook") < table["text/plain"].index("✓ serve")
+    assert answer == {"text/plain": "\nserved: cooked pasta"}
 
 
 @pytest.mark.parametrize("magic", ["%%time", "%%capture captured", "\n\n"])
 def test_other_magics_go_above_it(kitchen, magic):
     assert kitchen.run(f"{magic}\n%%ensemble -o report{CHAIN}").success
     assert kitchen.names["report"].raw == "served: cooked pasta"
+
+
+def test_replies_stream_only_where_somebody_watches(kitchen):
+    kitchen.names["team"] = ScriptedChatModel(default="one two three")
+    kinds = {}
+    for display in ("static", "widget"):
+        kitchen.run(f"%config EnsembleMagics.display = '{display}'")
+        kitchen.run(f"%%ensemble --llm team -o {display}\n- Say something")
+        kinds[display] = {type(event).__name__ for event in kitchen.names[display].events}
+    assert "LlmToken" not in kinds["static"]
+    assert "LlmToken" in kinds["widget"]
 
 
 def test_finished_run_leaves_no_thread_behind(kitchen):
