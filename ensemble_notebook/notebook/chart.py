@@ -115,14 +115,16 @@ def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
     """The chart of what is going to happen: every task at its level, as wide as all others."""
     level = {name: number for number, group in enumerate(plan.groups) for name in group}
     critical = set(plan.critical_path)
+    members: dict[str | None, list[PlannedTask]] = {}
+    for task in plan.tasks:
+        members.setdefault(task.phase, []).append(task)
     lines: list[Line] = []
     for phase, after in plan.phases.items() or [(None, ())]:
         if phase is not None:
             lines.append(Line(is_phase=True, name=phase, status="pending", cells=(", ".join(after), "")))
         lines += [
             _planned_line(task, level_bar(level[task.name], len(plan.groups), is_critical=task.name in critical))
-            for task in plan.tasks
-            if task.phase == phase
+            for task in members.get(phase, ())
         ]
     return _chart(
         status="pending",

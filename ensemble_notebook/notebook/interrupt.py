@@ -9,8 +9,9 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
-from typing import Any, Self
+from typing import Self
 
 
 class InterruptGuard:
@@ -22,18 +23,19 @@ class InterruptGuard:
     def __init__(self) -> None:
         self._action: Callable[[], None] | None = None
         self._is_interrupted = False
-        self._previous: Any = None
+        self._give_back: Callable[[], object] | None = None
 
     def __enter__(self) -> Self:
         """Take over."""
         if threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGINT, self._interrupt)
+            previous = signal.signal(signal.SIGINT, self._interrupt) or signal.SIG_DFL
+            self._give_back = partial(signal.signal, signal.SIGINT, previous)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Give back."""
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
+        if self._give_back is not None:
+            self._give_back()
 
     def call(self, action: Callable[[], None]) -> None:
         """What an interrupt does; one that has come already does it now."""

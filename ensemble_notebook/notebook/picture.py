@@ -90,7 +90,7 @@ def chart_text(chart: Chart) -> str:
         numbers = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
         return f"{mark} {name:<{names}}  {agent:<{agents}}  {bar:<{WIDTH + 1}} {numbers}".rstrip()
 
-    lines = [headline(chart), row(" ", "task", "agent" if agents else "", _axis(chart), chart.heads)]
+    lines = [_headline(chart), row(" ", "task", "agent" if agents else "", _axis(chart), chart.heads)]
     for line in chart.lines:
         bar = "".join(piece.text for piece in line.bar)
         lines.append(row(MARKS[line.status], _label(line), _short(line.agent), bar, line.cells))
@@ -121,7 +121,7 @@ def chart_html(chart: Chart, details: Mapping[str, Any] | None = None) -> str:
     )
 
 
-def headline(chart: Chart) -> str:
+def _headline(chart: Chart) -> str:
     """The status line as plain text."""
     return plain(" · ".join([f"{MARKS[chart.status]} {chart.title}", *chart.facts]))
 
