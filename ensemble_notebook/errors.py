@@ -10,7 +10,7 @@
     │   ├── ParallelExecutionError              several may have failed; the rest ran
     │   └── PhaseExecutionError                 at least one phase failed; unrelated ones ran
     ├── AgentExecutionError (RuntimeError)      an agent's model could not answer
-    ├── ToolExecutionError (RuntimeError)       a tool failed (told to the model and the log, never raised)
+    ├── ToolExecutionError (RuntimeError)       a handler, or a tool as handler, reported a failure
     ├── MaxIterationsExceededError (RuntimeError)  an agent kept calling tools
     └── DeadlineExceededError (TimeoutError)    a model request, a task or a run took too long
 
@@ -261,7 +261,7 @@ class AgentExecutionError(EnsembleError, RuntimeError):
 
 
 class ToolExecutionError(EnsembleError, RuntimeError):
-    """A tool failed. The model is told and the log has it; it never stops a run (E13)."""
+    """A tool failed. A model is told, and the run goes on (E13); only a handler that reports a failure raises it."""
 
     def __init__(self, message: str, *, tool_name: str, tool_input: str) -> None:
         super().__init__(message)

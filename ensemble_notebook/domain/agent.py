@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, Final
 
@@ -52,7 +52,7 @@ class Agent(Checked):
     goal: str
     llm: Any = INHERIT
     background: str | None = None
-    tools: tuple[Any, ...] = ()
+    tools: Sequence[Any] = ()
     verbose: bool = False
     max_iterations: int = 25
     response_format: str = ""
@@ -84,7 +84,7 @@ class Agent(Checked):
             raise self._refuse("llm", f"Agent llm {wrong}.")
 
 
-def check_tools(owner: Checked, tools: tuple[Any, ...]) -> None:
+def check_tools(owner: Checked, tools: Sequence[Any]) -> None:
     """Each entry is a tool with a proper name, and no name stands twice (E1).
 
     Raises:

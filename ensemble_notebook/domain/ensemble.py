@@ -6,7 +6,7 @@ The public ``Ensemble``, which also runs, derives from it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -24,13 +24,13 @@ from ensemble_notebook.domain.template import is_variable_name
 class EnsembleDefinition(Checked):
     """What runs together. See ``Ensemble`` for the fields."""
 
-    tasks: tuple[Task, ...] = ()
-    phases: tuple[Phase, ...] = ()
-    agents: tuple[Agent, ...] = ()
+    tasks: Sequence[Task] = ()
+    phases: Sequence[Phase] = ()
+    agents: Sequence[Agent] = ()
     llm: Any = None
     workflow: Workflow = Workflow.SEQUENTIAL
     error_strategy: ErrorStrategy = ErrorStrategy.FAIL_FAST
-    listeners: tuple[Any, ...] = ()
+    listeners: Sequence[Any] = ()
     max_concurrency: int | None = None
     cost: CostConfiguration | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)

@@ -48,6 +48,11 @@ class TaskNode:
     after: int | None
 
     @property
+    def llm_key(self) -> object:
+        """The same for nodes that use the same model: spec texts by value, objects by identity."""
+        return self.llm if isinstance(self.llm, str) else id(self.llm)
+
+    @property
     def role(self) -> str:
         """The agent's role, or ``"Handler"``."""
         return HANDLER_ROLE if self.agent is None else self.agent.role

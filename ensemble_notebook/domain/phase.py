@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ensemble_notebook.domain.choice import LATER_WORKFLOWS, Workflow
@@ -22,9 +22,9 @@ class Phase(Checked):
     """
 
     name: str
-    tasks: tuple[Task, ...]
+    tasks: Sequence[Task]
     workflow: Workflow | None = None
-    after: tuple[Phase | str, ...] = ()
+    after: Sequence[Phase | str] = ()
 
     LATER: ClassVar[Mapping[str, str]] = {"when": "conditions", "review": "phase review"}
 
@@ -39,7 +39,7 @@ class Phase(Checked):
         self._make_tuple("tasks")
         if not self.tasks:
             raise self._refuse("tasks", f"Phase {self.name!r} needs at least one task.")
-        members: tuple[object, ...] = self.tasks
+        members: Sequence[object] = self.tasks
         for index, each in enumerate(members):
             if isinstance(each, Phase):
                 raise self._refuse("tasks", f"Phase {self.name!r} holds a phase; phases are not nested.", item=index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from ensemble_notebook.domain.agent import Agent, check_llm, check_tools
@@ -29,11 +29,11 @@ class Task(Checked):
     description: str
     expected_output: str
     agent: Agent | None = None
-    context: tuple[Task | str, ...] = ()
+    context: Sequence[Task | str] = ()
     name: str | None = None
     handler: Handler | Any | None = None
     llm: Any = None
-    tools: tuple[Any, ...] = ()
+    tools: Sequence[Any] = ()
     timeout: float | None = None
 
     LATER: ClassVar[Mapping[str, str]] = {
@@ -83,6 +83,8 @@ class Task(Checked):
     def _check_handler(self) -> None:
         if self.handler is None:
             return
+        if isinstance(self.handler, type):
+            raise self._refuse("handler", f"Task handler is the class {self.handler.__name__}; pass an object of it.")
         if not callable(self.handler):
             self._check_handler_tool()
         for field, value in (("agent", self.agent), ("llm", self.llm), ("tools", self.tools or None)):

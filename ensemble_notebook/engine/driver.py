@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ensemble_notebook.domain.choice import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.choice import ErrorStrategy, ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.domain.event import (
     PhaseEnded,
     PhaseSkipped,
@@ -69,7 +69,7 @@ class Order:
     plan: ExecutionPlan
     name: str | None
     workflow: str
-    scheduler: Scheduler
+    error_strategy: ErrorStrategy
     inputs: Mapping[str, Any]
     max_concurrency: int | None
     warnings: tuple[str, ...]
@@ -94,6 +94,7 @@ class Driver:
     def __init__(self, order: Order, source: ChatSource, stream: EventStream, clock: Clock) -> None:
         self._order = order
         self._graph = order.graph
+        self._scheduler = Scheduler(order.graph, order.error_strategy, order.max_concurrency)
         self._stream = stream
         self._caller = Caller()
         self.result = RunResult()
@@ -165,7 +166,7 @@ class Driver:
         self._stream.close()
 
     def _advance(self, happening: Happening) -> None:
-        for command in self._order.scheduler.handle(happening):
+        for command in self._scheduler.handle(happening):
             self._perform(command)
 
     def _perform(self, command: Command) -> None:

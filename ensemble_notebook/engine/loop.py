@@ -41,6 +41,8 @@ class LoopThread:
         if self.loop.is_running():
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(timeout=1.0)
+        if not self.loop.is_running():
+            self.loop.close()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

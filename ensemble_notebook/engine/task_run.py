@@ -13,7 +13,6 @@ from ensemble_notebook.domain.event import Noted, TaskInputPrepared, Warned
 from ensemble_notebook.domain.graph import TaskNode
 from ensemble_notebook.domain.model import ChatPort, ChatSource
 from ensemble_notebook.domain.output import TaskOutput
-from ensemble_notebook.domain.plan import llm_label
 from ensemble_notebook.domain.template import render
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
 from ensemble_notebook.engine.agent_loop import AgentLoop
@@ -68,10 +67,12 @@ class TaskRunner:
         """
         started = self._clock.monotonic()
         work = _Work(node, description, render(node.task.expected_output, self._inputs), context, scope)
+        # Getting a model ready (imports, weights) happens once for all, so it is on no task's clock.
+        port = None if node.agent is None else await self._port(node, node.agent, description)
         if node.task.timeout is None:
-            result = await self._work(work)
+            result = await self._work(work, port)
         else:
-            result = await self._work_in_time(work, node.task.timeout)
+            result = await self._work_in_time(work, port, node.task.timeout)
         return TaskOutput(
             name=node.name,
             raw=result.text,
@@ -83,20 +84,20 @@ class TaskRunner:
             parsed_output=result.value,
         )
 
-    async def _work_in_time(self, work: _Work, limit: float) -> _Result:
+    async def _work_in_time(self, work: _Work, port: ChatPort | None, limit: float) -> _Result:
         deadline = asyncio.timeout(limit)
         try:
             async with deadline:
-                return await self._work(work)
+                return await self._work(work, port)
         except TimeoutError:
             if not deadline.expired():
                 raise
             advice = "Raise the task's timeout or make it smaller."
             raise DeadlineExceededError("task", limit, work.activity(), advice) from None
 
-    async def _work(self, work: _Work) -> _Result:
+    async def _work(self, work: _Work, port: ChatPort | None) -> _Result:
         agent = work.node.agent
-        return await (self._handle(work) if agent is None else self._delegate_to(agent, work))
+        return await (self._handle(work) if agent is None or port is None else self._assign(agent, port, work))
 
     async def _handle(self, work: _Work) -> _Result:
         node = work.node
@@ -118,27 +119,24 @@ class TaskRunner:
             return _Result(result_text(result), value=result.structured_output)
         return _Result(result_text(result), value=None if isinstance(result, str) else result)
 
-    async def _delegate_to(self, agent: Agent, work: _Work) -> _Result:
+    async def _assign(self, agent: Agent, port: ChatPort, work: _Work) -> _Result:
         system = system_prompt(agent, agent.goal if work.node.task.agent else work.description)
         user = user_prompt(work.description, work.expected_output, work.context)
         names = tuple(each.name for each in work.context)
         work.scope.emit(TaskInputPrepared, system_prompt=system, user_prompt=user, context=names)
         for message in long_context_warnings(work.context):
             work.scope.emit(Warned, message=message)
-        work.activity = lambda: f"getting {llm_label(work.node.llm)} ready"
-        port = await self._port(work.node.llm, agent, work.description)
         toolbox = self._toolbox((*agent.tools, *work.node.task.tools))
         loop = AgentLoop(agent, work.description, port, toolbox, self._caller, streams=self._streams)
         work.activity = lambda: loop.activity
         result = await loop.run(system, user, work.scope)
         return _Result(result.text, tool_calls=result.tool_calls_made)
 
-    async def _port(self, llm: Any, agent: Agent, description: str) -> ChatPort:
+    async def _port(self, node: TaskNode, agent: Agent, description: str) -> ChatPort:
         """The model, prepared once per run however many tasks wait for it."""
-        key = llm if isinstance(llm, str) else id(llm)
-        preparing = self._ports.get(key)
+        preparing = self._ports.get(node.llm_key)
         if preparing is None:
-            preparing = self._ports[key] = asyncio.ensure_future(keep_inside(self._prepare(llm)))
+            preparing = self._ports[node.llm_key] = asyncio.ensure_future(keep_inside(self._prepare(node.llm)))
         try:
             return await asyncio.shield(preparing)
         except EnsembleError:

@@ -15,16 +15,16 @@ from ensemble_notebook.domain.graph import Graph
 from ensemble_notebook.domain.plan import ExecutionPlan, make_plan
 from ensemble_notebook.domain.rule import check_ensemble
 from ensemble_notebook.domain.template import check_variables
+from ensemble_notebook.domain.template import variables as template_variables
 from ensemble_notebook.engine.clock import SystemClock
 from ensemble_notebook.engine.delivery import wants_tokens
 from ensemble_notebook.engine.driver import Order
 from ensemble_notebook.engine.loop import loop_thread
-from ensemble_notebook.engine.scheduler import Scheduler
 from ensemble_notebook.engine.stream import Sink
 from ensemble_notebook.engine.toolbox import Toolbox
 from ensemble_notebook.ensemble.handle import RunHandle
 from ensemble_notebook.ensemble.output import EnsembleOutput
-from ensemble_notebook.errors import EnsembleError, Problem, ValidationError
+from ensemble_notebook.errors import EnsembleError, Problem, ValidationError, did_you_mean
 from ensemble_notebook.models.source import default_source
 
 Inputs = Mapping[str, Any] | None
@@ -77,9 +77,13 @@ class Ensemble(EnsembleDefinition):
         timeout: float | None = None,  # noqa: ASYNC109 - the same word in all four ways to run (E4)
         **variables: Any,
     ) -> EnsembleOutput:
-        """The same on the caller's loop. Cancelling it stops the run."""
+        """The same on the caller's loop. Cancelling it stops the run; the `CancelledError` carries ``output``, too."""
         handle = self._handle(inputs, variables, timeout)
-        await handle.drive()
+        try:
+            await handle.drive()
+        except asyncio.CancelledError as stopped:
+            stopped.output = handle.output  # type: ignore[attr-defined]
+            raise
         return await handle
 
     def start(
@@ -156,10 +160,9 @@ class Ensemble(EnsembleDefinition):
     def _llm_problems(self, graph: Graph) -> Iterator[Problem]:
         seen: set[object] = set()
         for node in graph.tasks:
-            key = node.llm if isinstance(node.llm, str) else id(node.llm)
-            if node.llm is None or key in seen:
+            if node.llm is None or node.llm_key in seen:
                 continue
-            seen.add(key)
+            seen.add(node.llm_key)
             try:
                 default_source().check(node.llm)
             except ValidationError as error:
@@ -181,21 +184,32 @@ class Ensemble(EnsembleDefinition):
         if timeout is not None and not is_seconds(timeout):
             raise ValidationError(f"timeout must be seconds > 0 or None, got {timeout!r}.")
         graph, warnings = self._checked()
-        texts = (text for node in graph.tasks for text in (node.task.description, node.task.expected_output))
+        texts = [text for node in graph.tasks for text in (node.task.description, node.task.expected_output)]
         check_variables(texts, values)
+        if not any(node.agent is None for node in graph.tasks):
+            _refuse_unused(variables, texts)
         listeners = (*self.listeners, *listeners)
         order = Order(
             graph=graph,
             plan=make_plan(graph, values),
             name=self.name,
             workflow=self.workflow.value,
-            scheduler=Scheduler(graph, self.error_strategy, self.max_concurrency),
+            error_strategy=self.error_strategy,
             inputs=values,
             max_concurrency=self.max_concurrency,
             warnings=warnings,
             streams=streams or wants_tokens(listeners),
         )
         return RunHandle(self, order, default_source(), SystemClock(), uuid.uuid4().hex[:12], timeout, listeners)
+
+
+def _refuse_unused(variables: Mapping[str, Any], texts: Sequence[str]) -> None:
+    """A keyword that no text uses is a misspelt one (E5). Where there are handlers, they may want any variable."""
+    used = {name for text in texts for name in template_variables(text)}
+    unused = [name for name in variables if name not in used]
+    if unused:
+        known = [*used, "timeout"]
+        raise ValidationError([Problem(f"No text uses {name!r}.{did_you_mean(name, known)}") for name in unused])
 
 
 def _tool_problems(graph: Graph) -> Iterator[Problem]:

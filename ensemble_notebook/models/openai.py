@@ -66,6 +66,12 @@ def resolve(spec: OpenAISpec) -> Endpoint:
     raise ValidationError(Problem(message, field="llm"))
 
 
+def provider_of(endpoint: Endpoint) -> str:
+    """Who serves it: OpenAI, or the host of another server, whose prices nobody knows (T3)."""
+    host = urlsplit(endpoint.base_url or "").hostname
+    return "openai" if host is None or host.endswith("openai.com") else host
+
+
 def http_client(base_url: str | None, proxy: str | None = None) -> Any:
     """An ``httpx.AsyncClient`` for one event loop, with room for many calls side by side.
 
@@ -78,8 +84,8 @@ def http_client(base_url: str | None, proxy: str | None = None) -> Any:
     settings: dict[str, Any] = {"proxy": proxy}
     if url.scheme == "http" and url.hostname in _LOOPBACK:
         settings = {"trust_env": False, "verify": False, "follow_redirects": False}
-    # The package's own limits: 1,000 calls at once, 100 idle connections. Each call looks at every idle one, so keeping
-    # more of them costs more than opening them again.
+    # The package's own limits: 1,000 connections, of which 100 may be idle. More idle ones would slow down every call,
+    # since each call asks every idle connection whether it is still there.
     return openai.DefaultAsyncHttpxClient(timeout=None, **settings)
 
 

@@ -22,6 +22,7 @@ from ensemble_notebook.models.openai import (
     load_client,
     make_chat_model,
     own_http_client,
+    provider_of,
     resolve,
     without_hidden_retries,
 )
@@ -70,7 +71,7 @@ class ModelSource:
         return LangChainPort(
             model=make_chat_model(endpoint, lease.thing),
             name=endpoint.name,
-            provider="openai",
+            provider=provider_of(endpoint),
             lease=lease,
             key_variable=endpoint.key_variable,
         )

@@ -41,7 +41,6 @@ from ensemble_notebook.domain.task import Task
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
 from ensemble_notebook.engine.clock import Clock, SystemClock
 from ensemble_notebook.engine.driver import STUBBORN_LIMIT_S, Driver, Order, RunResult
-from ensemble_notebook.engine.scheduler import Scheduler
 from ensemble_notebook.engine.stream import EventStream
 from ensemble_notebook.errors import DeadlineExceededError, ToolExecutionError
 from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual
@@ -59,7 +58,7 @@ class NoModels:
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:
         notice(f"Fetching {llm}.")
         await asyncio.sleep(1000)
-        raise AssertionError("nobody waits that long")
+        raise OSError("the weights are gone")
 
 
 def driver_of(made: EnsembleDefinition, clock: Clock) -> tuple[Driver, list[Event]]:
@@ -69,7 +68,7 @@ def driver_of(made: EnsembleDefinition, clock: Clock) -> tuple[Driver, list[Even
         plan=make_plan(graph, made.inputs),
         name=made.name,
         workflow=made.workflow.value,
-        scheduler=Scheduler(graph, made.error_strategy, made.max_concurrency),
+        error_strategy=made.error_strategy,
         inputs=made.inputs,
         max_concurrency=made.max_concurrency,
         warnings=warnings,
@@ -406,11 +405,11 @@ def test_a_stopped_run_waits_for_no_model_and_leaves_nothing_behind_e35() -> Non
     assert left == 1
 
 
-def test_a_task_that_waits_for_its_model_says_so_at_its_deadline_e38() -> None:
-    result, _ = drive(parallel(Task.of("Write", llm="local", timeout=3)))
+def test_getting_a_model_ready_is_on_no_task_s_clock_e38() -> None:
+    result, events = drive(parallel(Task.of("Write", llm="local", timeout=3)))
     error = result.failures[0].error
-    assert isinstance(error, DeadlineExceededError)
-    assert error.running == "getting local ready"
+    assert str(error) == "The model of agent 'Writer' could not be made ready: OSError: the weights are gone"
+    assert events[-1].offset_s == 1000
 
 
 def test_a_second_stop_changes_nothing() -> None:

@@ -319,3 +319,36 @@ def _wait_until(holds: Any, limit_s: float = 5.0) -> None:
     while not holds():
         assert time.monotonic() < end, "it did not come to that"
         time.sleep(0.01)
+
+
+def test_a_keyword_that_no_text_uses_is_refused_with_the_right_word() -> None:
+    ensemble = Ensemble(tasks=[Task.of("Cook {dish}")], llm="scripted")
+    with pytest.raises(ValidationError, match=r"No text uses 'timout'\. Did you mean 'timeout'\?"):
+        ensemble.run(dish="soup", timout=5)
+
+
+def test_the_price_of_another_server_is_unknown_whatever_its_models_are_called(server: OpenAIServer) -> None:
+    output = one_task(f"openai:gpt-4o-mini@{server.url}").run()
+    assert output.metrics.cost is None
+    assert not output.metrics.cost_complete
+    assert list(output.frames.attempts["provider"]) == ["127.0.0.1"]
+
+
+def test_a_cancelled_arun_carries_what_was_done(server: OpenAIServer, llm: str) -> None:
+    server.script("Soup.")
+    server.default = Answer(delay=30)
+    ensemble = Ensemble(tasks=[Task.of("Starter", name="a"), Task.of("Main", name="b")], llm=llm)
+
+    async def stopped() -> EnsembleOutput:
+        run = asyncio.ensure_future(ensemble.arun())
+        while len(server.requests) < 2:
+            await asyncio.sleep(0.01)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await run
+        output: EnsembleOutput = caught.value.output  # type: ignore[attr-defined]
+        return output
+
+    output = asyncio.run(stopped())
+    assert output["a"].raw == "Soup."
+    assert output.status is RunStatus.INTERRUPTED
