@@ -21,6 +21,7 @@ from ensemble_notebook.domain.event import (
     Warned,
 )
 from ensemble_notebook.domain.graph import Graph
+from ensemble_notebook.domain.secret import mask
 from ensemble_notebook.errors import one_line
 
 logging.getLogger("ensemble_notebook").addHandler(logging.NullHandler())
@@ -35,7 +36,8 @@ class LogView:
     """Writes a run's events to ``ensemble_notebook.run``.
 
     Records carry ``run_id``, ``task``, ``task_index`` (from 1) and ``agent_role``. Starts, ends and tool calls are
-    INFO, faults WARNING, prompts and replies DEBUG, or INFO where the ensemble or the agent is verbose.
+    INFO, faults WARNING, prompts and replies DEBUG, or INFO where the ensemble or the agent is verbose. Secrets are
+    masked (T7): a log is a file that somebody keeps.
     """
 
     def __init__(self, graph: Graph, *, is_verbose: bool) -> None:
@@ -49,12 +51,13 @@ class LogView:
         make_line = _LINES.get(type(event))
         if make_line is None:
             return
-        level, *line = make_line(event)
+        level, text, *values = make_line(event)
         if level is _TALK:
             level = logging.INFO if self._verbose.get(event.task or "", False) else logging.DEBUG
         if logger.isEnabledFor(level):
             facts = self._facts.get(event.task or "", {"task_index": None, "agent_role": None})
-            logger.log(level, *line, extra={"run_id": event.run_id, "task": event.task, **facts})
+            safe = [mask(value) if isinstance(value, str) else value for value in values]
+            logger.log(level, text, *safe, extra={"run_id": event.run_id, "task": event.task, **facts})
 
 
 def _task_completed(event: TaskCompleted) -> Line:
@@ -72,6 +75,8 @@ def _task_failed(event: TaskFailed) -> Line:
 def _tool_completed(event: ToolCallCompleted) -> Line:
     if event.status is SpanStatus.OK:
         return logging.INFO, "Tool %s answered in %s", event.tool, event.task
+    if event.status is SpanStatus.CANCELLED:
+        return logging.INFO, "Tool %s in %s was cancelled", event.tool, event.task
     return logging.WARNING, "Tool %s in %s: %s", event.tool, event.task, event.result
 
 

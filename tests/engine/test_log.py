@@ -47,6 +47,7 @@ GRAPH: Graph = build_graph(
     )
 )
 
+KEY = "sk-" + "a1b2" * 6
 PROMPTS = (TaskInputPrepared, {"system_prompt": "You are.", "user_prompt": "Do it.", "context": ()})
 REPLY = (
     LlmCallCompleted,
@@ -137,6 +138,13 @@ TOOL = {"tool": "search", "tool_call_id": "1"}
             id="tool failed",
         ),
         pytest.param(
+            ToolCallCompleted,
+            {**TOOL, "status": SpanStatus.CANCELLED, "outcome": None, "result": ""},
+            logging.INFO,
+            "Tool search in think was cancelled",
+            id="tool cancelled",
+        ),
+        pytest.param(
             LlmCallRetried,
             {"attempt": 1, "delay_s": 2.0, "reason": "429", "error": OSError()},
             logging.WARNING,
@@ -179,6 +187,27 @@ def test_prompts_and_replies_are_info_where_the_ensemble_or_the_agent_is_verbose
     assert [record.levelno for record in logged(caplog, kind, fields, task="talk", level=info)] == [info]
     verbose = logged(caplog, kind, fields, task="think", is_verbose=True, level=info)
     assert [record.levelno for record in verbose] == [info]
+
+
+@pytest.mark.parametrize(
+    "kind, fields",
+    [
+        (TaskInputPrepared, {"system_prompt": f"Use {KEY}.", "user_prompt": f"{KEY}?", "context": ()}),
+        (LlmCallCompleted, {**REPLY[1], "text": f"It is {KEY}."}),
+        (
+            ToolCallCompleted,
+            {**TOOL, "status": SpanStatus.ERROR, "outcome": ToolOutcome.FAILURE, "result": f"Tool error: {KEY}"},
+        ),
+        (TaskFailed, {"agent": "Quiet", "error": KeyError(KEY), "status": SpanStatus.ERROR}),
+        (Warned, {"message": f"Odd: {KEY}"}),
+    ],
+)
+def test_no_record_holds_a_secret_t7(
+    kind: type[Event], fields: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    (record,) = logged(caplog, kind, fields)
+    assert "***" in record.getMessage()
+    assert KEY not in str(vars(record))
 
 
 def test_other_events_leave_no_record(caplog: pytest.LogCaptureFixture) -> None:
