@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import difflib
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,12 +43,25 @@ __all__ = [
     "ToolExecutionError",
     "ValidationError",
     "did_you_mean",
+    "mask_with",
     "message_of",
     "nearest",
     "one_line",
 ]
 
 _LINE_LIMIT = 300
+_masks: list[Callable[[str], str]] = []
+
+
+def mask_with(mask: Callable[[str], str]) -> None:
+    """Have what errors say to people go through `mask` first (T7): what a secret is, is known above this module."""
+    _masks.append(mask)
+
+
+def _masked(text: str) -> str:
+    for mask in _masks:
+        text = mask(text)
+    return text
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -86,10 +99,10 @@ def message_of(error: BaseException) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """An error in words: our own as it is; a foreign one with its type, on one line, and cut where it goes on."""
+    """An error in words, without secrets: ours as it is; a foreign one with its type, on one line, cut if too long."""
     if isinstance(error, EnsembleError):
-        return str(error)
-    kind, text = type(error).__name__, " ".join(message_of(error).split())
+        return _masked(str(error))
+    kind, text = type(error).__name__, _masked(" ".join(message_of(error).split()))
     if len(text) > _LINE_LIMIT:
         text = text[:_LINE_LIMIT] + " ..."
     return kind if text == kind else f"{kind}: {text}"
@@ -120,16 +133,16 @@ class EnsembleError(Exception):
 
     def _render_lines(self) -> list[str]:
         """The short form for a cell: this error and its root cause."""
-        lines = [f"{type(self).__name__}: {self}"]
+        lines = [f"{type(self).__name__}: {one_line(self)}"]
         root = _root_cause(self)
-        if one_line(root) not in str(self):
+        if one_line(root) not in lines[0]:
             lines.append(f"  caused by {one_line(root)}")
         return lines
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: the short form in the cell; asked again (``%tb``), the whole traceback (C13)."""
         if self._is_rendered:
-            return "".join(traceback.format_exception(self)).splitlines()
+            return _masked("".join(traceback.format_exception(self))).splitlines()
         self._is_rendered = True
         return self._render_lines()
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ensemble_notebook import errors
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.output import Failure
+from ensemble_notebook.domain.secret import MASK
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.errors import (
     AgentExecutionError,
@@ -203,6 +204,16 @@ def test_a_long_cause_is_cut_and_put_on_one_line() -> None:
     assert cause.startswith("  caused by ValueError: line line ")
     assert cause.endswith(" ...")
     assert len(cause) < 350
+
+
+def test_neither_the_error_in_a_cell_nor_its_traceback_shows_a_secret_t7() -> None:
+    key = "sk-" + "a1b2" * 6
+    error = EnsembleError(f"{key} is refused")
+    error.__cause__ = OSError(f"no user has {key}")
+    short, whole = error._render_traceback_(), error._render_traceback_()
+    assert short == [f"EnsembleError: {MASK} is refused", f"  caused by OSError: no user has {MASK}"]
+    assert f"OSError: no user has {MASK}" in whole
+    assert key not in "\n".join(whole)
 
 
 def test_an_interrupt_shows_one_line_e35() -> None:

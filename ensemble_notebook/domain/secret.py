@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from ensemble_notebook.errors import mask_with
+
 MASK: Final = "***"
 
 # Asterisks count: providers quote half-masked keys in their errors.
@@ -71,3 +73,6 @@ def _protected_values() -> list[str]:
 
 def _matching_rules(text: str) -> Iterator[re.Pattern[str]]:
     return (pattern for hint, pattern in _RULES if hint in text)
+
+
+mask_with(mask)

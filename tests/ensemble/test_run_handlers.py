@@ -364,6 +364,17 @@ def test_logging_that_raises_ends_the_run_and_is_told() -> None:
     assert handle.status is RunStatus.FAILED
 
 
+def test_an_error_says_no_secret_that_a_handler_let_out_t7() -> None:
+    key = "sk-" + "a1b2" * 6
+
+    async def leak(_: TaskInput) -> None:
+        raise PermissionError(f"{key} is refused")
+
+    with pytest.raises(TaskExecutionError, match=r"PermissionError: \*\*\* is refused") as caught:
+        Ensemble(tasks=[task("a", leak)]).run()
+    assert key not in "\n".join([*caught.value._render_traceback_(), *caught.value._render_traceback_()])
+
+
 # --- a person at the keyboard (E35) ---
 
 PROGRAM = """
