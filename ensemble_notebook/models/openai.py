@@ -105,7 +105,6 @@ def make_chat_model(endpoint: Endpoint, client: Any, **settings: Any) -> BaseCha
         http_socket_options=(),
         max_retries=0,
         timeout=None,
-        stream_chunk_timeout=None,
         # Other servers speak chat completions only, whatever their models are called.
         use_responses_api=None if endpoint.base_url is None else False,
         **settings,
@@ -140,7 +139,8 @@ def own_http_client(model: BaseChatOpenAI) -> Any | None:
 def without_hidden_retries(model: BaseChatOpenAI, client: Any) -> BaseChatOpenAI:
     """A copy of a model that talks over `client`, asks for usage with streams, and fails at the first failure.
 
-    Everything else is the model's: callbacks, tags, parameters, headers. The model itself is not changed.
+    It sets no limit to the pauses of a stream. Everything else is the model's: callbacks, tags, parameters, headers.
+    The model itself is not changed.
     """
     root = model.root_async_client.copy(max_retries=0, http_client=client)
     return model.model_copy(
@@ -150,5 +150,7 @@ def without_hidden_retries(model: BaseChatOpenAI, client: Any) -> BaseChatOpenAI
             "root_async_client": root,
             "async_client": Completions(root.chat.completions),
             "stream_usage": model.stream_usage is not False,
+            # It waits with asyncio.wait_for, which on Python 3.11 may swallow a cancellation; the engine has a timeout.
+            "stream_chunk_timeout": None,
         }
     )
