@@ -12,7 +12,7 @@ from ensemble_notebook import Ensemble, Task, TaskInput
 
 
 def measure(*, quick: bool) -> list[Row]:
-    few, many, rounds = (10, 100, 1) if quick else (1_000, 10_000, 9)
+    few, many, rounds = (10, 100, 1) if quick else (1_000, 10_000, 15)
     rows = []
     for kind, handler, bare, beside, most in (
         ("async", _answer_async, _bare_tasks, "asyncio.create_task", 100),
@@ -21,7 +21,7 @@ def measure(*, quick: bool) -> list[Row]:
         for workflow, shape in (("parallel", "wide"), ("sequential", "chain")):
             what = f"{shape} of no-op {kind} handlers, a task"
             small, large = _runner(few, workflow, handler), _runner(many, workflow, handler)
-            row = compare(small, bare(few), rounds).row(
+            row = compare(small, bare(few), 2 * rounds).row(
                 f"{what}, {few:,}", "cpu", scale=1e6 / few, unit="us", beside=beside, most=most
             )
             scaled = compare(large, small, rounds).row(
