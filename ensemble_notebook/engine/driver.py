@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -113,7 +113,7 @@ class Driver:
         """
         try:
             self._announce()
-            self._advance(RunBegun())
+            self._act(self._advance, RunBegun())
             await asyncio.shield(self._finished)
         except asyncio.CancelledError:
             self.stop(ExitReason.INTERRUPTED)
@@ -131,8 +131,8 @@ class Driver:
         if self._finished.done() or self.result.exit_reason is not ExitReason.COMPLETED:
             return
         self.result.exit_reason = reason
-        self._advance(StopAsked())
-        asyncio.get_running_loop().call_later(STUBBORN_LIMIT_S, self._give_up)
+        self._act(self._advance, StopAsked())
+        asyncio.get_running_loop().call_later(STUBBORN_LIMIT_S, self._act, self._give_up)
 
     def _announce(self) -> None:
         order = self._order
@@ -168,6 +168,13 @@ class Driver:
     def _advance(self, happening: Happening) -> None:
         for command in self._scheduler.handle(happening):
             self._perform(command)
+
+    def _act(self, step: Callable[..., None], *args: Any) -> None:
+        """Take a step; where it can't be taken, the run ends, and neither hangs nor goes on unseen."""
+        try:
+            step(*args)
+        except Exception as error:  # noqa: BLE001 - e.g. a logging filter of the application
+            self._break(error)
 
     def _perform(self, command: Command) -> None:
         match command:
@@ -209,12 +216,10 @@ class Driver:
 
     def _ended(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
         """A task is over, in whichever way; a callback, since a task cancelled before its first step runs no code."""
-        if self._tasks.pop(node.index, None) is None:
-            return
-        try:
-            self._settle(node, task)
-        except Exception as error:  # noqa: BLE001 - e.g. a logging filter of the application: the run ends, and doesn't hang
-            self._break(error)
+        if not task.cancelled():
+            task.exception()  # looked at in any case: asyncio prints those that nobody wanted to know
+        if self._tasks.pop(node.index, None) is not None:
+            self._act(self._settle, node, task)
 
     def _settle(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
         if task.cancelled():
@@ -236,9 +241,10 @@ class Driver:
         self._advance(TaskLost(node.index))
 
     def _break(self, error: Exception) -> None:
-        """End the run for a fault that is no task's."""
+        """End the run for a fault that is no task's. What is running is cancelled, and nobody hears of it any more."""
         for task in self._tasks.values():
             task.cancel()
+        self._tasks.clear()
         if not self._finished.done():
             self._finished.set_exception(error)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import gc
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,7 +42,7 @@ from ensemble_notebook.domain.task import Task
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
 from ensemble_notebook.engine.clock import Clock, SystemClock
 from ensemble_notebook.engine.driver import STUBBORN_LIMIT_S, Driver, Order, RunResult
-from ensemble_notebook.engine.stream import EventStream
+from ensemble_notebook.engine.stream import EventStream, Sink
 from ensemble_notebook.errors import DeadlineExceededError, ToolExecutionError
 from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual
 
@@ -61,7 +62,7 @@ class NoModels:
         raise OSError("the weights are gone")
 
 
-def driver_of(made: EnsembleDefinition, clock: Clock) -> tuple[Driver, list[Event]]:
+def driver_of(made: EnsembleDefinition, clock: Clock, sinks: Sequence[Sink] = ()) -> tuple[Driver, list[Event]]:
     graph, warnings = check_ensemble(made)
     order = Order(
         graph=graph,
@@ -74,7 +75,7 @@ def driver_of(made: EnsembleDefinition, clock: Clock) -> tuple[Driver, list[Even
         warnings=warnings,
         streams=False,
     )
-    stream = EventStream("r", clock)
+    stream = EventStream("r", clock, sinks)
     return Driver(order, NoModels(), stream, clock), stream.events
 
 
@@ -385,6 +386,50 @@ def test_a_task_that_ignores_its_cancellation_is_left_to_itself_and_named_e35() 
     assert events[-1].offset_s == 2 + STUBBORN_LIMIT_S
     assert only(events, Warned).message == "Task 'mule' ignored its cancellation and is left to itself."
     assert sorted(result.cancelled) == [0, 1]
+
+
+def test_what_a_task_raises_after_it_was_left_to_itself_is_not_printed_e35() -> None:
+    complaints: list[dict[str, Any]] = []
+
+    async def mule(_: TaskInput) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, facts: complaints.append(facts))
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(AFTERMATH_S)
+        await asyncio.sleep(AFTERMATH_S / 2)
+        raise OSError("too late")
+
+    drive(parallel(task("mule", handler=mule)), stop_after=2)
+    gc.collect()
+    assert complaints == []
+
+
+@pytest.mark.parametrize("kind, number", [(TaskStarted, 2), (TaskCompleted, 1)])
+def test_a_view_that_raises_ends_the_run_and_all_that_it_started(kind: type[Event], number: int) -> None:
+    loop = VirtualLoop()
+    seen: list[Event] = []
+    done: list[str] = []
+
+    def broken(event: Event) -> None:
+        seen.append(event)
+        if isinstance(event, kind) and sum(isinstance(each, kind) for each in seen) == number:
+            raise ZeroDivisionError
+
+    async def slow(given: TaskInput) -> None:
+        await asyncio.sleep(1 + int(given.name))
+        done.append(given.name)
+
+    async def main() -> None:
+        tasks = [task(str(each), handler=slow) for each in range(6)]
+        made = parallel(*tasks, max_concurrency=2, error_strategy=CONTINUE)
+        driver, _ = driver_of(made, LoopClock(loop), [broken])
+        with pytest.raises(ZeroDivisionError):
+            await driver.run()
+        before = list(done)
+        await asyncio.sleep(AFTERMATH_S)
+        assert done == before
+        assert driver.result.status is RunStatus.FAILED
+
+    run_virtual(main(), loop)
 
 
 def test_a_stopped_run_waits_for_no_model_and_leaves_nothing_behind_e35() -> None:
