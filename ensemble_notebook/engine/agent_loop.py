@@ -10,12 +10,12 @@ from typing import Any, Final
 from ensemble_notebook.domain.agent import Agent
 from ensemble_notebook.domain.choice import SpanStatus, ToolOutcome
 from ensemble_notebook.domain.event import ToolCallCompleted, ToolCallStarted, TurnEnded, TurnStarted, Warned
-from ensemble_notebook.domain.model import ChatPort, ModelReply, ToolCall
+from ensemble_notebook.domain.model import ChatPort, Conversation, ModelReply, ToolCall
 from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.llm_call import LlmCaller
 from ensemble_notebook.engine.stream import Scope
 from ensemble_notebook.engine.toolbox import ToolAnswer, Toolbox
-from ensemble_notebook.errors import MaxIterationsExceededError
+from ensemble_notebook.errors import AgentExecutionError, MaxIterationsExceededError, one_line
 
 WARNINGS_BEFORE_END: Final = 2
 
@@ -48,10 +48,10 @@ class AgentLoop:
         """Work until the model replies with a text.
 
         Raises:
-            AgentExecutionError: the model gave no reply (E14).
+            AgentExecutionError: the model gave no reply, or does not take the tools (E14).
             MaxIterationsExceededError: it went on asking for tools after two warnings (E12).
         """
-        conversation = self._port.open(system, user, self._toolbox.specs)
+        conversation = self._open(system, user)
         iteration = 0
         while True:
             iteration += 1
@@ -71,6 +71,16 @@ class AgentLoop:
                 turn.emit(TurnEnded, status=status)
             if not reply.tool_calls:
                 return AgentResult(self._final_text(reply, task), self._executed)
+
+    def _open(self, system: str, user: str) -> Conversation:
+        try:
+            return self._port.open(system, user, self._toolbox.specs)
+        except Exception as error:
+            raise AgentExecutionError(
+                f"Agent {self._agent.role!r} can't begin to talk to {self._port.name}: {one_line(error)}",
+                agent_role=self._agent.role,
+                task_description=self._task_description,
+            ) from error
 
     def _final_text(self, reply: ModelReply, task: Scope) -> str:
         if reply.text.strip():

@@ -25,6 +25,7 @@ from ensemble_notebook import (
     RunEnded,
     RunInterrupted,
     RunStatus,
+    ScriptedChatModel,
     SpanStatus,
     Task,
     TaskExecutionError,
@@ -64,6 +65,21 @@ def test_a_task_without_tools_is_one_request_with_both_prompts(server: OpenAISer
     assert user["content"].startswith("## Task\nMake dinner\n\n## Expected Output\n")
     assert "tools" not in request.body
     assert (output.metrics.input_tokens, output.metrics.output_tokens) == server.used_tokens
+
+
+class Toolless(ScriptedChatModel):
+    """A model that refuses tools when they are bound, as some of LangChain's do."""
+
+    def bind_tools(self, tools: Any, **options: Any) -> Any:
+        raise NotImplementedError("no tools here")
+
+
+def test_a_model_that_does_not_take_the_tools_is_a_fault_of_the_agent_e14() -> None:
+    with pytest.raises(TaskExecutionError, match=r"'Cook' can't begin to talk to .*: no tools here") as caught:
+        one_task(Toolless(replies=["Soup."]), add).run()
+    cause = caught.value.__cause__
+    assert isinstance(cause, AgentExecutionError)
+    assert isinstance(cause.__cause__, NotImplementedError)
 
 
 def test_context_outputs_stand_before_the_task_in_order(server: OpenAIServer, llm: str) -> None:
