@@ -49,7 +49,7 @@ class LogView:
     def put(self, event: Event) -> None:
         """Log one event, if anybody listens at its level."""
         make_line = _LINES.get(type(event))
-        if make_line is None:
+        if make_line is None or (type(event) in _ROUTINE and not logger.isEnabledFor(logging.INFO)):
             return
         level, text, *values = make_line(event)
         if level is _TALK:
@@ -97,3 +97,6 @@ _LINES: Final[dict[type[Event], Callable[[Any], Line]]] = {
     Noted: lambda e: (logging.INFO, "%s", e.message),
     Warned: lambda e: (logging.WARNING, "%s", e.message),
 }
+
+# Never above INFO; most runs are not logged, and making a line costs as much as running a small task.
+_ROUTINE: Final = frozenset({TaskStarted, TaskInputPrepared, LlmCallCompleted, TaskCompleted, TaskSkipped, Noted})
