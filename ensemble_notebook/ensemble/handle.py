@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 SLICE_S: Final = 0.2
 INTERRUPT_LIMIT_S: Final = 2.0
+_STUCK: Final = (
+    f"the run has not ended within {INTERRUPT_LIMIT_S:g} s. Something blocks its event loop, such as time.sleep or a "
+    f"request in an async function; it ends after that."
+)
 
 
 class RunHandle:
@@ -134,7 +138,7 @@ class RunHandle:
             concurrent.futures.wait([self._future], timeout=INTERRUPT_LIMIT_S)
         if isinstance(self._error, RunInterrupted):
             raise self._error from None
-        error = RunInterrupted("the run was interrupted.")
+        error = RunInterrupted("the run was interrupted." if self.is_done else _STUCK)
         error.output = self.output
         raise error from None
 

@@ -123,7 +123,10 @@ class EnsembleMagics(Magics):
             self._run_here(ensemble, inputs, options, screen)
 
     def _run_here(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options, screen: Screen) -> None:
-        """Run to the end. An interrupt at any moment stops the run, and what was done by then is bound (E35, C13)."""
+        """Run to the end. An interrupt at any moment stops the run, and what was done by then is bound (E35, C13).
+
+        Where the run could not be stopped in time, its handle is bound, which has the output later.
+        """
         from ensemble_notebook.notebook.interrupt import InterruptGuard
 
         with InterruptGuard() as guard:
@@ -138,8 +141,7 @@ class EnsembleMagics(Magics):
             except KeyboardInterrupt:
                 handle.interrupted()
             finally:
-                if handle.output is not None:
-                    self._names[options.out] = handle.output
+                self._names[options.out] = handle if handle.output is None else handle.output
                 screen.close(handle.output)
 
 

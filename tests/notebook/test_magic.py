@@ -221,6 +221,30 @@ def test_interrupt_before_the_run_has_begun_is_not_lost(kitchen, monkeypatch):
     assert kitchen.names["report"].status is RunStatus.INTERRUPTED
 
 
+def test_run_that_does_not_stop_in_time_leaves_its_handle(kitchen, monkeypatch, capsys):
+    started, go_on = threading.Event(), threading.Event()
+
+    async def block(_):
+        started.set()
+        go_on.wait(20)
+
+    def give_up(_):
+        started.wait(20)
+        raise KeyboardInterrupt
+
+    kitchen.names["serve"] = block
+    with monkeypatch.context() as patch:
+        patch.setattr(RunHandle, "result", give_up)
+        patch.setattr("ensemble_notebook.ensemble.handle.INTERRUPT_LIMIT_S", 0.01)
+        assert isinstance(kitchen.error(f"%%ensemble -o report{CHAIN}"), RunInterrupted)
+    assert "Something blocks its event loop" in capsys.readouterr().out
+    go_on.set()
+    handle = kitchen.names["report"]
+    with pytest.raises(RunInterrupted) as caught:
+        handle.result(timeout=20)
+    assert caught.value.output["cook"].raw == "cooked pasta"
+
+
 def test_timeout_of_the_run_is_an_option(kitchen):
     kitchen.names["cook"] = kitchen.names["slow"]
     error = kitchen.error(f"%%ensemble -o report --timeout 0.2{CHAIN}")
