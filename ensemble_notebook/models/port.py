@@ -26,7 +26,7 @@ class LangChainPort:
     Attributes:
         model: anything with LangChain's ``ainvoke`` and ``astream``.
         lease: what keeps its connections open; held, never used.
-        key_variable: the environment variable that its key came from, for advice.
+        key_variable: the environment variable that its key comes from, for advice; None for a user's object.
     """
 
     model: Any

@@ -15,6 +15,7 @@ from ensemble_notebook.models import adoption
 from ensemble_notebook.models.lease import Lease, Leases
 from ensemble_notebook.models.local import LocalServer, local_server, weights_file
 from ensemble_notebook.models.openai import (
+    KEY_VARIABLE,
     Endpoint,
     http_client,
     is_client_loaded,
@@ -73,7 +74,7 @@ class ModelSource:
             name=endpoint.name,
             provider=provider_of(endpoint),
             lease=lease,
-            key_variable=endpoint.key_variable,
+            key_variable=endpoint.key_variable or KEY_VARIABLE,  # where a server without keys turns out to want one
         )
 
     async def _local(self, server: LocalServer) -> LangChainPort:

@@ -288,6 +288,15 @@ def test_a_run_leaves_no_thread_behind(server: OpenAIServer, llm: str) -> None:
     _wait_until(lambda: not [t for t in threading.enumerate() if t.ident not in before])
 
 
+def test_a_server_that_turns_out_to_want_a_key_is_told_with_the_variable_for_it(
+    server: OpenAIServer, llm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    server.script(Answer(status_code=401))
+    with pytest.raises(TaskExecutionError, match="did not accept the key in OPENAI_API_KEY"):
+        one_task(llm).run()
+
+
 def test_a_missing_key_is_found_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.delenv(variable, raising=False)
