@@ -29,7 +29,7 @@ class AgentResult:
 
 
 class AgentLoop:
-    """One agent at work on one task. `activity` says in words what it is waiting for."""
+    """One agent at work on one task."""
 
     def __init__(
         self, agent: Agent, task_description: str, port: ChatPort, toolbox: Toolbox, caller: Caller, *, streams: bool
@@ -40,9 +40,14 @@ class AgentLoop:
         self._toolbox = toolbox
         self._caller = caller
         self._llm = LlmCaller(agent, task_description, port, streams=streams)
+        self._tools_at_work = ""
         self._executed = 0
         self._refused = 0
-        self.activity = "nothing yet"
+
+    @property
+    def activity(self) -> str:
+        """What it is waiting for: tools, or the model."""
+        return self._tools_at_work or self._llm.activity
 
     async def run(self, system: str, user: str, task: Scope) -> AgentResult:
         """Work until the model replies with a text.
@@ -59,7 +64,6 @@ class AgentLoop:
             turn.emit(TurnStarted, agent=self._agent.role, iteration=iteration)
             status = SpanStatus.ERROR
             try:
-                self.activity = f"a request to {self._port.name}"
                 reply = await self._llm.ask(conversation, turn)
                 for call, answer in await self._tool_turn(reply, turn):
                     conversation.add_tool_result(call, answer.text)
@@ -93,8 +97,9 @@ class AgentLoop:
         allowed = reply.tool_calls[: max(0, self._agent.max_iterations - self._executed)]
         refused = reply.tool_calls[len(allowed) :]
         self._executed += len(allowed)
-        self.activity = ", ".join(f"tool {call.name}" for call in allowed)
+        self._tools_at_work = ", ".join(f"tool {call.name}" for call in allowed)
         answers = await _gather([self._execute(call, turn) for call in allowed])
+        self._tools_at_work = ""
         answers += [self._refuse(call, turn) for call in refused]
         if self._refused > WARNINGS_BEFORE_END:
             raise MaxIterationsExceededError(

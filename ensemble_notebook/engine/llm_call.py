@@ -32,6 +32,14 @@ class LlmCaller:
         self._task_description = task_description
         self._port = port
         self._streams = streams
+        self._wait_s: float | None = None
+
+    @property
+    def activity(self) -> str:
+        """What it is waiting for, in words."""
+        if self._wait_s is None:
+            return f"a request to {self._port.name}"
+        return f"a wait of {self._wait_s:g} s before the next request to {self._port.name}"
 
     async def ask(self, conversation: Conversation, turn: Scope) -> ModelReply:
         """The next reply.
@@ -78,7 +86,9 @@ class LlmCaller:
                 if delay is None:
                     raise self._given_up(fault, error, attempt) from error
                 scope.emit(LlmCallRetried, attempt=attempt, delay_s=delay, reason=fault.reason, error=error)
+            self._wait_s = delay
             await asyncio.sleep(delay)
+            self._wait_s = None
         raise AssertionError("unreachable")
 
     async def _attempt(
