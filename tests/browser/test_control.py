@@ -1,0 +1,86 @@
+"""A run that is stopped, left alone or run beside another, in a real JupyterLab."""
+
+from __future__ import annotations
+
+from tests.browser.conftest import Opener
+from tests.browser.lab import Lab, photograph, wait_for
+
+LOAD = "%load_ext ensemble_notebook"
+# A handler that sleeps until the test lets it wake, so that no test waits longer than it must.
+SLEEPER = """
+import asyncio
+from pathlib import Path
+from ensemble_notebook import ScriptedChatModel
+
+async def sleep(task):
+    while not Path(f"{task.name}.wake").exists():
+        await asyncio.sleep(0.05)
+    return f"{task.name} is over"
+
+model = ScriptedChatModel(default="There is a bed by the window.")
+"""
+NIGHT = """%%ensemble -o night
+llm: model
+tasks:
+  find: Find a bed
+  NAP: {description: Sleep long, handler: sleep, context: [find]}
+  wake: {description: Wake up, context: [NAP]}
+"""
+REST = "print(night.status.value, [task.name for task in night.task_outputs], night['find'].raw)"
+
+
+def test_stop_ends_a_run_while_its_cell_is_busy_and_keeps_what_was_done(open_notebook: Opener) -> None:
+    notebook = open_notebook(LOAD, SLEEPER, NIGHT.replace("NAP", "nap_stopped"), REST)
+    notebook.run_to_end(0, 1)
+    notebook.run(2)
+    notebook.run(3)
+    timeline = notebook.timeline(2)
+    wait_for(lambda: "1/3 tasks" in timeline.inner_text(), 30)
+    photograph("stop-before-light", notebook.page)
+    assert notebook.prompt(2) == "[*]:"
+    timeline.get_by_role("button", name="Stop", exact=True).click(timeout=5000)  # once it is enabled
+    wait_for(lambda: "*" not in notebook.prompt(2), 5)
+    assert "Interrupted" in timeline.inner_text()
+    assert "1/3 tasks" in timeline.inner_text()
+    assert "Stopped: 1 of 3 tasks are done and kept." in notebook.output(2)
+    wait_for(lambda: notebook.prompt(3) == "[ ]:", 5, lambda: notebook.prompt(3))  # it failed: the rest is called off
+    photograph("stop-after-light", notebook.page)
+    notebook.run_to_end(3)
+    assert notebook.output(3).strip() == "interrupted ['find'] There is a bed by the window."
+
+
+def test_a_page_reloaded_during_a_run_loses_nothing(open_notebook: Opener, lab: Lab) -> None:
+    notebook = open_notebook(LOAD, SLEEPER, NIGHT.replace("NAP", "nap_reloaded"), REST)
+    notebook.run_to_end(0, 1)
+    notebook.run(2)
+    wait_for(lambda: "1/3 tasks" in notebook.timeline(2).inner_text(), 30)
+    notebook.save()
+    notebook.reload()
+    assert notebook.kernel_status != "idle"
+    photograph("reloaded-during-light", notebook.page)
+    (lab.work / "nap_reloaded.wake").touch()
+    notebook.wait_until_idle()
+    timeline = notebook.timeline(2)
+    timeline.wait_for(timeout=20_000)
+    wait_for(lambda: "Completed" in timeline.inner_text(), 10, timeline.inner_text)
+    assert "3/3 tasks" in timeline.inner_text()
+    photograph("reloaded-after-light", notebook.page)
+    notebook.run_to_end(3)
+    assert notebook.output(3).strip().startswith("completed ['find', 'nap_reloaded', 'wake'] There is a bed")
+
+
+def test_two_cells_in_the_background_each_update_their_own_output(open_notebook: Opener, lab: Lab) -> None:
+    cell = "%%ensemble -b -o NAME\n- {name: NAME, description: Sleep, handler: sleep}\n"
+    names = ["dawn", "noon"]
+    notebook = open_notebook(LOAD, SLEEPER, *[cell.replace("NAME", name) for name in names])
+    notebook.run_to_end(0, 1, 2, 3)
+    timelines = [notebook.timeline(number) for number in (2, 3)]
+    for timeline in timelines:
+        wait_for(lambda timeline=timeline: "Running" in timeline.inner_text(), 20)
+    for name in reversed(names):
+        (lab.work / f"{name}.wake").touch()
+    for number, name in enumerate(names, start=2):
+        wait_for(lambda number=number, name=name: f"{name} is over" in notebook.output(number), 20)
+        assert "Completed" in notebook.timeline(number).inner_text()
+        assert all(other == name or other not in notebook.output(number) for other in names)
+    photograph("background-light", notebook.page)

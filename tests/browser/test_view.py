@@ -1,0 +1,108 @@
+"""What a person sees in a real JupyterLab: lessons, drawer, saved notebooks, the dark."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tests.browser.conftest import Opener
+from tests.browser.lab import photograph, wait_for
+
+LOAD = "%load_ext ensemble_notebook"
+TEAM = """
+from ensemble_notebook import Reply, ScriptedChatModel, ToolUse
+
+def search(query: str) -> str:
+    "Search the notes."
+    return f"three notes about {query} <img src=x onerror='window.hacked=1'>"
+
+model = ScriptedChatModel.match({
+    "## Task\\nFind": [ToolUse("search", {"query": "tides"}), Reply("The tide turns twice a day.")],
+}, default="A **brief**. <img src=x onerror='window.hacked=1'><script>window.hacked=1</script>")
+"""
+REPORT = """%%ensemble -o report
+llm: model
+agents:
+  Researcher: {goal: Find facts, tools: [search]}
+tasks:
+  find: {description: Find facts about tides, agent: Researcher}
+  brief: {description: Write a brief, context: [find]}
+"""
+MARKUP = "document.querySelectorAll(\"img[src='x'], .jp-Cell-outputWrapper script\").length"
+
+
+def test_the_first_lesson_runs_on_the_local_model(open_notebook: Opener) -> None:
+    notebook = open_notebook(lesson="01-first-ensemble.ipynb")
+    notebook.run_to_end(0, 1)
+    assert "2/2 tasks" in notebook.timeline(1).inner_text()
+    notebook.run_to_end(2)
+    notebook.run(3)
+    wait_for(lambda: "Running" in notebook.timeline(3).inner_text(), 30)
+    photograph("lesson-1-live-light", notebook.page)
+    notebook.wait_until_done(3)
+    shown = notebook.timeline(3).inner_text()
+    assert "Completed" in shown
+    assert "3/3 tasks" in shown
+    notebook.run_to_end(4)
+    assert all(word in notebook.output(4) for word in ("gather", "risks", "brief", "Researcher", "Writer"))
+    notebook.run_to_end(8)
+    assert "Did you mean 'goal'?" in notebook.output(8)
+    assert "Traceback" not in notebook.output(8)
+    photograph("lesson-1-light", notebook.page)
+
+
+def test_the_drawer_shows_prompts_tools_and_replies_and_nothing_a_model_writes_is_run(open_notebook: Opener) -> None:
+    notebook = open_notebook(LOAD, TEAM, REPORT, "report.timeline")
+    notebook.run_to_end(0, 1, 2, 3)
+    assert "A brief. <img" in notebook.output(2)
+    live = notebook.timeline(3)
+    live.get_by_text("find", exact=True).first.click()
+    notebook.page.keyboard.press("Enter")
+    drawer = live.get_by_label("Details of find")
+    drawer.get_by_role("tab", name="Messages").click()
+    wait_for(lambda: "three notes about tides <img" in drawer.inner_text(), 10, drawer.inner_text)
+    assert "Your personal goal is: Find facts" in drawer.inner_text()
+    assert "The tide turns twice a day." in drawer.inner_text()
+    photograph("drawer-light", live)
+    assert notebook.page.evaluate("window.hacked") is None
+    assert notebook.page.evaluate(MARKUP) == 0
+
+
+def test_a_saved_notebook_reopens_explorable_without_a_kernel(open_notebook: Opener) -> None:
+    notebook = open_notebook(LOAD, TEAM, REPORT)
+    notebook.run_to_end(0, 1, 2)
+    notebook.save()
+    saved = json.loads(notebook.path.read_text())
+    data = saved["cells"][2]["outputs"][0]["data"]
+    assert "application/vnd.jupyter.widget-view+json" not in data
+    assert {"text/plain", "text/html", "application/vnd.ensemble.trace+json"} <= set(data)
+    assert "widgets" not in saved["metadata"]
+    notebook.shut_down()
+    notebook.page.reload()
+    view = notebook.timeline(2)
+    view.wait_for(timeout=60_000)
+    assert "saved view" in view.inner_text()
+    view.get_by_text("find", exact=True).first.click()
+    notebook.page.keyboard.press("Enter")
+    drawer = view.get_by_label("Details of find")
+    drawer.get_by_role("tab", name="Messages").click()
+    assert "The tide turns twice a day." in drawer.inner_text()
+    photograph("saved-light", notebook.page)
+
+
+def test_the_kitchen_burns_in_the_dark(open_notebook: Opener) -> None:
+    notebook = open_notebook(lesson="02-kitchen.ipynb", theme="dark")
+    notebook.run_to_end(0, 1)
+    notebook.run(2)
+    wait_for(lambda: "Running" in notebook.timeline(2).inner_text(), 30)
+    photograph("kitchen-live-dark", notebook.page)
+    notebook.wait_until_done(2)
+    assert "scripted model" in notebook.timeline(2).inner_text()
+    notebook.run_to_end(3, 4, 5, 6)
+    burnt = notebook.timeline(6)
+    assert "Failed" in burnt.inner_text()
+    assert "the steak is charcoal" in notebook.output(6)
+    burnt.scroll_into_view_if_needed()
+    photograph("kitchen-burnt-dark", notebook.page)
+    background = burnt.evaluate("root => getComputedStyle(root).backgroundColor")
+    assert max(int(part) for part in re.findall(r"\d+", background)[:3]) < 80
