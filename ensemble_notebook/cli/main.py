@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_validate(commands.add_parser("validate", help="check a cell that is in a file, and show its plan"))
     _add_enable(commands.add_parser("enable", help="have IPython know %%ensemble without %load_ext".replace("%", "%%")))
     _add_disable(commands.add_parser("disable", help="take back what enable did"))
-    _add_models(commands.add_parser("models", help="fetch the local model"))
+    _add_models(commands.add_parser("models", help="what the model specs stand for here; fetch the local model"))
     return parser
 
 
@@ -108,7 +108,8 @@ def _add_place(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_models(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    parser.set_defaults(act=_models)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
     pull = actions.add_parser("pull", help="fetch the weights of the default local model, once")
     pull.set_defaults(act=_pull)
 
@@ -143,6 +144,13 @@ def _disable(arguments: argparse.Namespace) -> None:
 
     file = environment_file() if arguments.is_environment else user_file()
     print(f"%%ensemble {'is no longer' if disable(file) else 'was not'} enabled in {file}")
+
+
+def _models(_: argparse.Namespace) -> None:
+    from ensemble_notebook.models.catalog import describe_models
+
+    for offer in describe_models():
+        print(f"{'✓' if offer.is_ready else '·'} {offer.spec:16} {offer.meaning}: {offer.note}")
 
 
 def _pull(_: argparse.Namespace) -> None:

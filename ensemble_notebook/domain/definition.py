@@ -73,7 +73,7 @@ def field_problems(cls: type, args: Sequence[Any], values: Mapping[str, Any]) ->
         if each.init and each.default is MISSING and each.default_factory is MISSING
         if each.name not in values and each.name not in meant
     ]
-    problems += [Problem(f"{owner} needs a {name}.", cls, name) for name in missing]
+    problems += [Problem(f"{owner} needs {'an' if name[0] in 'aeiou' else 'a'} {name}.", cls, name) for name in missing]
     return problems
 
 

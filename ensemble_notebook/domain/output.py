@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from ensemble_notebook.domain.metric import Metrics
+from ensemble_notebook.domain.secret import mask
+
+_SHOWN: Final = 80
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TaskOutput:
     """The result of one completed task.
 
@@ -55,6 +58,12 @@ class TaskOutput:
             return self.parsed_output
         found = "no parsed output" if self.parsed_output is None else f"a {type(self.parsed_output).__name__}"
         raise ValueError(f"Task {self.name!r} has {found}, not a {kind.__name__}.")
+
+    def __repr__(self) -> str:
+        """One line: who, how long, and how the text begins."""
+        text = " ".join(self.raw.split())
+        start = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        return f"<TaskOutput {self.name} ({self.agent_role}) in {self.duration.total_seconds():.1f} s: {mask(start)!r}>"
 
     def __str__(self) -> str:
         """The text."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from ensemble_notebook.domain.agent import Agent, check_llm, check_tools
 from ensemble_notebook.domain.definition import Checked, definition
-from ensemble_notebook.domain.tool import Handler, tool_names
+from ensemble_notebook.domain.tool import Handler, is_agent_tool, is_langchain_tool, tool_names
 
 STOCK_EXPECTED_OUTPUT: Final = "A clear, complete answer to the task."
 
@@ -85,13 +86,26 @@ class Task(Checked):
             return
         if isinstance(self.handler, type):
             raise self._refuse("handler", f"Task handler is the class {self.handler.__name__}; pass an object of it.")
-        if not callable(self.handler):
+        if callable(self.handler) and not is_langchain_tool(self.handler) and not is_agent_tool(self.handler):
+            self._check_arity(self.handler)
+        else:
             self._check_handler_tool()
         for field, value in (("agent", self.agent), ("llm", self.llm), ("tools", self.tools or None)):
             if value is not None:
                 raise self._refuse(
                     field, f"A task has a handler or {field}, not both: the handler runs instead of an agent."
                 )
+
+    def _check_arity(self, handler: Any) -> None:
+        try:
+            signature = inspect.signature(handler)
+        except (TypeError, ValueError):
+            return  # Some builtins don't tell.
+        try:
+            signature.bind(None)
+        except TypeError:
+            message = f"Task handler must take one argument, a TaskInput; this one takes {signature}."
+            raise self._refuse("handler", message) from None
 
     def _check_handler_tool(self) -> None:
         kind, names = type(self.handler).__name__, tool_names(self.handler)

@@ -21,7 +21,7 @@ from ensemble_notebook.domain.model import ChatPort, Conversation, Fault, ModelR
 from ensemble_notebook.engine.call import keep_inside
 from ensemble_notebook.engine.retry import retry_delay
 from ensemble_notebook.engine.stream import Scope
-from ensemble_notebook.errors import AgentExecutionError, DeadlineExceededError
+from ensemble_notebook.errors import AgentExecutionError, DeadlineExceededError, one_line
 
 
 class LlmCaller:
@@ -123,6 +123,8 @@ class LlmCaller:
     def _given_up(self, fault: Fault, error: Exception, attempts: int) -> AgentExecutionError:
         tries = "" if attempts == 1 else f" after {attempts} attempts"
         reason = str(error) if isinstance(error, DeadlineExceededError) else fault.reason
+        if reason == type(error).__name__:  # not a fault that everybody knows by its number
+            reason = one_line(error)
         advice = f" {fault.advice}" if fault.advice else ""
         return AgentExecutionError(
             f"Agent {self._agent.role!r} got no reply from {self._port.name}{tries}: {reason.rstrip('.')}.{advice}",

@@ -13,9 +13,11 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
+
+EXIT_LIMIT_S: Final = 1.0
 
 _lock = threading.Lock()
 
@@ -37,10 +39,12 @@ class LoopThread:
         return threading.current_thread() is self._thread
 
     def stop(self) -> None:
-        """End the loop and its thread, at exit."""
+        """End the loop and its thread, at exit; runs that are still going are stopped first."""
         if self.loop.is_running():
+            with contextlib.suppress(TimeoutError):
+                self.submit(_end_all_tasks()).result(EXIT_LIMIT_S)
             self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join(timeout=1.0)
+            self._thread.join(timeout=EXIT_LIMIT_S)
         if not self.loop.is_running():
             self.loop.close()
 
@@ -52,6 +56,14 @@ class LoopThread:
             with contextlib.suppress(SystemExit, KeyboardInterrupt):
                 self.loop.run_forever()
                 is_over = True
+
+
+async def _end_all_tasks() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=EXIT_LIMIT_S)
 
 
 def loop_thread() -> LoopThread:

@@ -126,6 +126,9 @@ class TaskRunner:
         work.scope.emit(TaskInputPrepared, system_prompt=system, user_prompt=user, context=names)
         for message in long_context_warnings(work.context):
             work.scope.emit(Warned, message=message)
+        if (agent.tools or work.node.task.tools) and not port.calls_tools:
+            message = f"Agent {agent.role!r} has tools, but its model {port.name} does not call tools."
+            work.scope.emit(Warned, message=message)
         toolbox = self._toolbox((*agent.tools, *work.node.task.tools))
         loop = AgentLoop(agent, work.description, port, toolbox, self._caller, streams=self._streams)
         work.activity = lambda: loop.activity

@@ -83,10 +83,11 @@ def http_client(base_url: str | None, proxy: str | None = None) -> Any:
     url = urlsplit(base_url or "")
     settings: dict[str, Any] = {"proxy": proxy}
     if url.scheme == "http" and url.hostname in _LOOPBACK:
-        settings = {"trust_env": False, "verify": False, "follow_redirects": False}
+        settings = {"trust_env": False, "verify": False}
     # The package's own limits: 1,000 connections, of which 100 may be idle. More idle ones would slow down every call,
     # since each call asks every idle connection whether it is still there.
-    return openai.DefaultAsyncHttpxClient(timeout=None, **settings)
+    # And no redirects: nobody is contacted but the address that was named (E43).
+    return openai.DefaultAsyncHttpxClient(timeout=None, follow_redirects=False, **settings)
 
 
 def make_chat_model(endpoint: Endpoint, client: Any, **settings: Any) -> BaseChatOpenAI:

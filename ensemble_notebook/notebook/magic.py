@@ -31,7 +31,7 @@ Teams of language-model agents in a notebook cell.
   %%ensemble                runs the ensemble that the cell declares, in YAML
   %ensemble help            its options, with examples
   %ensemble version         the version
-  %config EnsembleMagics    the defaults: model, timeline, display
+  %config EnsembleMagics    the defaults: llm, timeline, display
 
 The smallest cell:
 

@@ -125,7 +125,7 @@ class Notebook:
 
     @property
     def kernel_status(self) -> str:
-        """What the kernel does: idle or busy; before that opening or connecting; unknown while it is too busy to say."""
+        """What the kernel does: idle or busy; before that opening or connecting; unknown when too busy to say."""
         return str(self.page.evaluate(_KERNEL_STATUS, self.path.name))
 
     def cell(self, number: int) -> Locator:

@@ -372,8 +372,7 @@ def test_a_cancelled_arun_carries_what_was_done(server: OpenAIServer, llm: str) 
 
     async def stopped() -> EnsembleOutput:
         run = asyncio.ensure_future(ensemble.arun())
-        while len(server.requests) < 2:
-            await asyncio.sleep(0.01)
+        await server.opened(2)
         run.cancel()
         with pytest.raises(asyncio.CancelledError) as caught:
             await run
