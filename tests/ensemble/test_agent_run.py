@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -382,3 +384,33 @@ def test_a_cancelled_arun_carries_what_was_done(server: OpenAIServer, llm: str) 
     output = asyncio.run(stopped())
     assert output["a"].raw == "Soup."
     assert output.status is RunStatus.INTERRUPTED
+
+
+def test_the_words_of_an_error_without_a_number_are_in_the_message() -> None:
+    model = ScriptedChatModel(replies=[RuntimeError("kaboom")])
+    with pytest.raises(TaskExecutionError, match="RuntimeError: kaboom"):
+        one_task(model).run()
+
+
+def test_a_task_output_prints_in_one_line(server: OpenAIServer, llm: str) -> None:
+    server.script("Soup. " * 100)
+    text = repr(one_task(llm).run()["dinner"])
+    assert text.startswith("<TaskOutput dinner (Cook) in ")
+    assert len(text) < 200
+
+
+def test_a_handler_that_takes_no_argument_is_refused_before_anything_runs() -> None:
+    with pytest.raises(ValidationError, match="must take one argument, a TaskInput"):
+        Task.of("Cook", handler=lambda: "soup")
+
+
+def test_a_script_that_ends_during_a_run_stops_it_without_noise() -> None:
+    script = (
+        "import asyncio\n"
+        "from ensemble_notebook import Ensemble, Task\n"
+        "async def sleep(task): await asyncio.sleep(60)\n"
+        "handle = Ensemble(tasks=[Task.of('Sleep', handler=sleep)]).start()\n"
+        "while len(handle.events) < 3: pass\n"
+    )
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

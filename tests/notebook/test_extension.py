@@ -76,3 +76,17 @@ def test_loading_imports_nothing_heavy():
     loaded = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True).stdout
     assert "ensemble_notebook" in loaded.split()
     assert HEAVY.isdisjoint(loaded.split())
+
+
+@pytest.mark.parametrize("cell", ["%%ensemble --help", "%%ensemble --help\n\n"])
+def test_a_cell_of_options_alone_reaches_the_magic(ip, cell, capsys):
+    ip.run_line_magic("load_ext", "ensemble_notebook")
+    assert ip.run_cell(cell).success
+    assert "--dry-run" in capsys.readouterr().out
+
+
+def test_unloading_takes_the_input_transformer_out_again(ip):
+    before = len(ip.input_transformers_cleanup)
+    ip.run_line_magic("load_ext", "ensemble_notebook")
+    ip.run_line_magic("unload_ext", "ensemble_notebook")
+    assert len(ip.input_transformers_cleanup) == before
