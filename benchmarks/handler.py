@@ -4,55 +4,64 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.row import Row
-from benchmarks.stopwatch import compare
+from benchmarks.stopwatch import Work, compare
 from ensemble_notebook import Ensemble, Task, TaskInput
 
 
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of handler: the floor is `bare`, and `most` is the limit in microseconds a task."""
+
+    name: str
+    handler: Callable[[TaskInput], Any]
+    bare: Callable[[int], Work]
+    beside: str
+    most: float
+
+
 def measure(*, quick: bool) -> list[Row]:
-    few, many, rounds = (10, 100, 1) if quick else (1_000, 10_000, 15)
+    few, many, rounds = (10, 100, 1) if quick else (1_000, 10_000, 9)
+    cases = [(kind, shape) for kind in _kinds() for shape in ("wide", "chain")]
+    small = [_run(few, shape, kind.handler) for kind, shape in cases]
+    large = [_run(many, shape, kind.handler) for kind, shape in cases]
+    bare = [kind.bare(few) for kind, _ in cases]
+    # Every case in every round: the machine has slow moments of several seconds, and none of them may fall into one.
+    beside_bare = compare(list(zip(small, bare, strict=True)), 5 * rounds)
+    beside_small = compare(list(zip(large, small, strict=True)), rounds)
     rows = []
-    for kind, handler, bare, beside, most in (
-        ("async", _answer_async, _bare_tasks, "asyncio.create_task", 100),
-        ("sync", _answer_sync, _bare_threads, "asyncio.to_thread", 250),
-    ):
-        for workflow, shape in (("parallel", "wide"), ("sequential", "chain")):
-            what = f"{shape} of no-op {kind} handlers, a task"
-            small, large = _runner(few, workflow, handler), _runner(many, workflow, handler)
-            row = compare(small, bare(few), 2 * rounds).row(
-                f"{what}, {few:,}", "cpu", scale=1e6 / few, unit="us", beside=beside, most=most
-            )
-            scaled = compare(large, small, rounds).row(
-                f"{what}, {many:,}",
-                "cpu",
-                scale=1e6 / many,
-                floor_scale=1e6 / few,
-                unit="us",
-                beside=f"the same with {few:,}",
-                most=most,
-                most_ratio=1.25,
-            )
-            rows += [row, scaled]
+    for (kind, shape), first, second in zip(cases, beside_bare, beside_small, strict=True):
+        what = f"{shape} of no-op {kind.name} handlers, a task"
+        rows += [
+            first.row(f"{what}, {few:,}", "cpu", "us", kind.beside, most=kind.most),
+            second.row(f"{what}, {many:,}", "cpu", "us", f"the same with {few:,}", most=kind.most, most_ratio=1.25),
+        ]
     return rows
 
 
-async def _answer_async(_task: TaskInput) -> str:
-    return "done"
+def _kinds() -> list[_Kind]:
+    async def answer_async(_task: TaskInput) -> str:
+        return "done"
+
+    def answer_sync(_task: TaskInput) -> str:
+        return "done"
+
+    return [
+        _Kind("async", answer_async, _bare_tasks, "asyncio.create_task", 100),
+        _Kind("sync", answer_sync, _bare_threads, "asyncio.to_thread", 250),
+    ]
 
 
-def _answer_sync(_task: TaskInput) -> str:
-    return "done"
-
-
-def _runner(count: int, workflow: str, handler: Callable[[TaskInput], Any]) -> Callable[[], object]:
+def _run(count: int, shape: str, handler: Callable[[TaskInput], Any]) -> Work:
     tasks = [Task(description=f"Task {number}", expected_output="done", handler=handler) for number in range(count)]
-    ensemble = Ensemble(tasks=tasks, workflow=workflow)
-    return lambda: asyncio.run(ensemble.arun())
+    ensemble = Ensemble(tasks=tasks, workflow="sequential" if shape == "chain" else "parallel")
+    return Work(lambda: asyncio.run(ensemble.arun()), count)
 
 
-def _bare_tasks(count: int) -> Callable[[], object]:
+def _bare_tasks(count: int) -> Work:
     async def nothing() -> str:
         return "done"
 
@@ -60,11 +69,11 @@ def _bare_tasks(count: int) -> Callable[[], object]:
         for task in [asyncio.create_task(nothing()) for _ in range(count)]:
             await task
 
-    return lambda: asyncio.run(bare())
+    return Work(lambda: asyncio.run(bare()), count)
 
 
-def _bare_threads(count: int) -> Callable[[], object]:
+def _bare_threads(count: int) -> Work:
     async def bare() -> None:
         await asyncio.gather(*(asyncio.to_thread(str) for _ in range(count)))
 
-    return lambda: asyncio.run(bare())
+    return Work(lambda: asyncio.run(bare()), count)
