@@ -18,4 +18,4 @@ def test_cells_of_the_readme_run_from_top_to_bottom(tmp_path):
     NotebookClient(notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
     first, last = cells[1], cells[-1]
     assert any("text/html" in output.get("data", {}) for output in first.outputs)
-    assert "".join(output.get("text", "") for output in last.outputs).strip()
+    assert "Researcher" in last.outputs[0]["data"]["text/plain"]
