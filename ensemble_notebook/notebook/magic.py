@@ -104,7 +104,8 @@ class EnsembleMagics(Magics):
         display(read.plan)
 
     def _run(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options) -> None:
-        from ensemble_notebook.notebook.screen import mode_of, screen_for
+        from ensemble_notebook.notebook.mode import mode_of
+        from ensemble_notebook.notebook.screen import screen_for
 
         assert self.shell is not None
         screen = screen_for(

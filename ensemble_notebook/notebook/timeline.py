@@ -17,8 +17,8 @@ import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
+from ensemble_notebook.notebook.mode import Mode, mode_of
 from ensemble_notebook.notebook.picture import output_bundle, snapshot_bundle, wire_of
-from ensemble_notebook.notebook.screen import Mode, mode_of
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.output import EnsembleOutput

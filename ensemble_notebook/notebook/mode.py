@@ -1,0 +1,43 @@
+"""How a run is shown here: decided from the wish, the environment and the frontend."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.errors import ValidationError, did_you_mean
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+VARIABLE: Final = "ENSEMBLE_NOTEBOOK_DISPLAY"
+
+
+class Mode(StrEnum):
+    """How a run is shown. ``AUTO``: a widget where somebody watches a notebook, else what fits."""
+
+    AUTO = "auto"
+    WIDGET = "widget"
+    STATIC = "static"
+    TEXT = "text"
+
+
+def mode_of(shell: InteractiveShell, wish: str = Mode.AUTO) -> Mode:
+    """The mode for this shell: the wish, else the environment's, else what the frontend is.
+
+    Without a kernel it is a terminal. A frontend that can't be asked for input is nobody: nbconvert, papermill and
+    nbclient switch input off, and they would write a widget's whole state into the notebook's file.
+
+    Raises:
+        ValidationError: the environment names no mode.
+    """
+    wish = wish if wish != Mode.AUTO else os.environ.get(VARIABLE, "").strip().lower() or Mode.AUTO
+    if wish not in list(Mode):
+        raise ValidationError(f"{VARIABLE} can't be {wish!r}.{did_you_mean(wish, [mode.value for mode in Mode])}")
+    if wish != Mode.AUTO:
+        return Mode(wish)
+    if getattr(shell, "kernel", None) is None:
+        return Mode.TEXT
+    request: dict[str, Any] = getattr(shell, "get_parent", dict)() or {}
+    return Mode.WIDGET if request.get("content", {}).get("allow_stdin") else Mode.STATIC
