@@ -27,9 +27,13 @@ class Opener(Protocol):
     def __call__(self, *sources: str, lesson: str | None = None, theme: str = "light") -> Notebook: ...
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Headless Chromium of the system."""
+    """Headless Chromium of the system.
+
+    Playwright keeps a loop running on this thread for as long as it lives, so it must not outlive these tests: in random
+    order, others that run loops of their own come next.
+    """
     if not Path(CHROMIUM).exists():
         pytest.fail(f"There is no browser at {CHROMIUM}. Install chromium, or name one in ENSEMBLE_NOTEBOOK_CHROMIUM.")
     with sync_playwright() as playwright:
