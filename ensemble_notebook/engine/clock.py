@@ -24,6 +24,5 @@ class SystemClock:
         """UTC."""
         return datetime.now(UTC)
 
-    def monotonic(self) -> float:
-        """Seconds, for durations."""
-        return time.monotonic()
+    # Read several times for each event: the function itself, not one around it.
+    monotonic = staticmethod(time.monotonic)

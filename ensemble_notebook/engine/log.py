@@ -41,10 +41,8 @@ class LogView:
     """
 
     def __init__(self, graph: Graph, *, is_verbose: bool) -> None:
-        self._facts = {node.name: {"task_index": node.index + 1, "agent_role": node.role} for node in graph.tasks}
-        self._verbose = {
-            node.name: is_verbose or (node.agent is not None and node.agent.verbose) for node in graph.tasks
-        }
+        self._nodes = {node.name: node for node in graph.tasks}
+        self._is_verbose = is_verbose
 
     def put(self, event: Event) -> None:
         """Log one event, if anybody listens at its level."""
@@ -52,12 +50,19 @@ class LogView:
         if make_line is None or (type(event) in _ROUTINE and not logger.isEnabledFor(logging.INFO)):
             return
         level, text, *values = make_line(event)
+        node = self._nodes.get(event.task or "")
         if level is _TALK:
-            level = logging.INFO if self._verbose.get(event.task or "", False) else logging.DEBUG
+            is_verbose = self._is_verbose or (node is not None and node.agent is not None and node.agent.verbose)
+            level = logging.INFO if is_verbose else logging.DEBUG
         if logger.isEnabledFor(level):
-            facts = self._facts.get(event.task or "", {"task_index": None, "agent_role": None})
             safe = [mask(value) if isinstance(value, str) else value for value in values]
-            logger.log(level, text, *safe, extra={"run_id": event.run_id, "task": event.task, **facts})
+            facts = {
+                "run_id": event.run_id,
+                "task": event.task,
+                "task_index": None if node is None else node.index + 1,
+                "agent_role": None if node is None else node.role,
+            }
+            logger.log(level, text, *safe, extra=facts)
 
 
 def _task_completed(event: TaskCompleted) -> Line:
