@@ -169,11 +169,11 @@ class Notebook:
         wait_for(lambda: self.kernel_status == "idle", RUN_LIMIT_S, lambda: self.kernel_status)
 
     def save(self) -> None:
-        """Save by the keyboard, as a person does, and wait until the file is written."""
+        """Save by the keyboard, as a person does, and wait until the server has written the file."""
         self.page.keyboard.press("Escape")
-        before = self.path.stat().st_mtime_ns
         self.page.keyboard.press("Control+s")
-        wait_for(lambda: self.path.stat().st_mtime_ns > before, START_LIMIT_S)
+        is_saved = "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
+        wait_for(lambda: bool(self.page.evaluate(is_saved)), START_LIMIT_S)
 
     def shut_down(self) -> None:
         """End the kernel."""

@@ -2,30 +2,10 @@
 
 from __future__ import annotations
 
+from tests.browser.cell import LOAD, NIGHT, SLEEPER
 from tests.browser.conftest import Opener
 from tests.browser.lab import Lab, photograph, wait_for
 
-LOAD = "%load_ext ensemble_notebook"
-# A handler that sleeps until the test lets it wake, so that no test waits longer than it must.
-SLEEPER = """
-import asyncio
-from pathlib import Path
-from ensemble_notebook import ScriptedChatModel
-
-async def sleep(task):
-    while not Path(f"{task.name}.wake").exists():
-        await asyncio.sleep(0.05)
-    return f"{task.name} is over"
-
-model = ScriptedChatModel(default="There is a bed by the window.")
-"""
-NIGHT = """%%ensemble -o night
-llm: model
-tasks:
-  find: Find a bed
-  NAP: {description: Sleep long, handler: sleep, context: [find]}
-  wake: {description: Wake up, context: [NAP]}
-"""
 REST = "print(night.status.value, [task.name for task in night.task_outputs], night['find'].raw)"
 
 

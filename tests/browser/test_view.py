@@ -5,29 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+from tests.browser.cell import HOSTILE, LOAD, REPORT, TEAM
 from tests.browser.conftest import Opener
-from tests.browser.lab import photograph, wait_for
+from tests.browser.lab import Lab, photograph, wait_for
 
-LOAD = "%load_ext ensemble_notebook"
-TEAM = """
-from ensemble_notebook import Reply, ScriptedChatModel, ToolUse
-
-def search(query: str) -> str:
-    "Search the notes."
-    return f"three notes about {query} <img src=x onerror='window.hacked=1'>"
-
-model = ScriptedChatModel.match({
-    "## Task\\nFind": [ToolUse("search", {"query": "tides"}), Reply("The tide turns twice a day.")],
-}, default="A **brief**. <img src=x onerror='window.hacked=1'><script>window.hacked=1</script>")
-"""
-REPORT = """%%ensemble -o report
-llm: model
-agents:
-  Researcher: {goal: Find facts, tools: [search]}
-tasks:
-  find: {description: Find facts about tides, agent: Researcher}
-  brief: {description: Write a brief, context: [find]}
-"""
 MARKUP = "document.querySelectorAll(\"img[src='x'], .jp-Cell-outputWrapper script\").length"
 
 
@@ -37,12 +18,20 @@ def test_the_first_lesson_runs_on_the_local_model(open_notebook: Opener) -> None
     assert "2/2 tasks" in notebook.timeline(1).inner_text()
     notebook.run_to_end(2)
     notebook.run(3)
-    wait_for(lambda: "Running" in notebook.timeline(3).inner_text(), 30)
+    timeline = notebook.timeline(3)
+    wait_for(lambda: "Running" in timeline.inner_text() and "gather" in timeline.inner_text(), 30)
+    assert notebook.prompt(3) == "[*]:"
     photograph("lesson-1-live-light", notebook.page)
     notebook.wait_until_done(3)
-    shown = notebook.timeline(3).inner_text()
-    assert "Completed" in shown
-    assert "3/3 tasks" in shown
+    assert "Completed" in timeline.inner_text()
+    assert "3/3 tasks" in timeline.inner_text()
+    assert "scripted" not in timeline.inner_text()
+    timeline.get_by_text("brief", exact=True).first.click()
+    drawer = timeline.get_by_label("Details of brief")
+    drawer.get_by_role("tab", name="Messages").click()
+    assert "Write a brief about tidal energy" in drawer.inner_text()
+    assert "You write for engineers who have one minute." in drawer.inner_text()
+    photograph("lesson-1-drawer-light", timeline)
     notebook.run_to_end(4)
     assert all(word in notebook.output(4) for word in ("gather", "risks", "brief", "Researcher", "Writer"))
     notebook.run_to_end(8)
@@ -52,9 +41,13 @@ def test_the_first_lesson_runs_on_the_local_model(open_notebook: Opener) -> None
 
 
 def test_the_drawer_shows_prompts_tools_and_replies_and_nothing_a_model_writes_is_run(open_notebook: Opener) -> None:
-    notebook = open_notebook(LOAD, TEAM, REPORT, "report.timeline")
-    notebook.run_to_end(0, 1, 2, 3)
-    assert "A brief. <img" in notebook.output(2)
+    failing = "%%ensemble\n- {name: search, description: Search, handler: fail}\n"
+    mistaken = f'%%ensemble\n- {{description: Search, agent: "{HOSTILE}"}}\n'
+    notebook = open_notebook(LOAD, TEAM, REPORT, "report.timeline", failing, mistaken)
+    notebook.run_to_end(0, 1, 2, 3, 4, 5)
+    assert f"A brief. tide (x) {HOSTILE}" in notebook.output(2)
+    assert notebook.output(4).count(HOSTILE) >= 2  # in the timeline and in the error below it
+    assert "there is no agent \"<img src=x onerror='window.hacked=1'>" in notebook.output(5)
     live = notebook.timeline(3)
     live.get_by_text("find", exact=True).first.click()
     notebook.page.keyboard.press("Enter")
@@ -68,7 +61,7 @@ def test_the_drawer_shows_prompts_tools_and_replies_and_nothing_a_model_writes_i
     assert notebook.page.evaluate(MARKUP) == 0
 
 
-def test_a_saved_notebook_reopens_explorable_without_a_kernel(open_notebook: Opener) -> None:
+def test_a_saved_notebook_reopens_explorable_without_its_kernel(open_notebook: Opener, lab: Lab) -> None:
     notebook = open_notebook(LOAD, TEAM, REPORT)
     notebook.run_to_end(0, 1, 2)
     notebook.save()
@@ -87,7 +80,21 @@ def test_a_saved_notebook_reopens_explorable_without_a_kernel(open_notebook: Ope
     drawer = view.get_by_label("Details of find")
     drawer.get_by_role("tab", name="Messages").click()
     assert "The tide turns twice a day." in drawer.inner_text()
+    assert "model not found" not in notebook.page.locator("body").inner_text().lower()
     photograph("saved-light", notebook.page)
+
+    # As a stranger's notebook, which Jupyter does not trust, and in Notebook 7.
+    stranger = lab.work / f"stranger-{notebook.path.name}"
+    saved["cells"][2]["source"] += "# changed outside\n"
+    stranger.write_text(json.dumps(saved))
+    notebook.page.goto(lab.notebook_7_url(stranger))
+    untrusted = notebook.page.locator(".ensemble-timeline")
+    untrusted.wait_for(timeout=60_000)
+    untrusted.get_by_text("brief", exact=True).first.click()
+    untrusted.get_by_role("tab", name="Messages").click()
+    assert HOSTILE in untrusted.inner_text()
+    assert notebook.page.evaluate("window.hacked") is None
+    photograph("saved-notebook-7-light", notebook.page)
 
 
 def test_the_kitchen_burns_in_the_dark(open_notebook: Opener) -> None:

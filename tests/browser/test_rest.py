@@ -1,0 +1,84 @@
+"""What is not seen: a run that is over costs the page nothing, and whoever can't see it can use it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.browser.cell import LOAD, NIGHT, REPORT, SLEEPER, TEAM
+from tests.browser.conftest import Opener
+from tests.browser.lab import ROOT, Lab, photograph, wait_for
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+# Counts the callbacks that our modules ask for; the page's own have other addresses on their stacks.
+COUNT_CALLBACKS = """
+    window.ourCallbacks = 0;
+    for (const name of ["requestAnimationFrame", "setInterval", "setTimeout"]) {
+        const ask = window[name];
+        window[name] = (act, ...rest) => {
+            const isOurs = /blob:|ensemble-notebook\\/static/.test(new Error().stack);
+            return ask.call(window, (...values) => {
+                if (isOurs) window.ourCallbacks += 1;
+                return act(...values);
+            }, ...rest);
+        };
+    }
+"""
+ANIMATIONS = "root => root.getAnimations({subtree: true}).filter(({playState}) => playState === 'running').length"
+RUN_AXE = """async root => {
+    const {violations} = await axe.run(root);
+    return violations.filter(({impact}) => ["serious", "critical"].includes(impact))
+        .map(({id, help, nodes}) => [id, help, nodes.map(({html, failureSummary}) => [html, failureSummary])]);
+}"""
+
+
+def test_a_view_of_a_run_that_is_over_has_no_timers_and_no_animations(
+    page: Page, open_notebook: Opener, lab: Lab
+) -> None:
+    page.add_init_script(COUNT_CALLBACKS)
+    notebook = open_notebook(LOAD, SLEEPER, NIGHT.replace("NAP", "nap_rested"), "night.timeline")
+    notebook.run_to_end(0, 1)
+    notebook.run(2)
+    wait_for(lambda: "1/3 tasks" in notebook.timeline(2).inner_text(), 30)
+    assert callbacks_in_a_second(page) > 0
+    assert notebook.timeline(2).evaluate(ANIMATIONS) > 0
+    (lab.work / "nap_rested.wake").touch()
+    notebook.wait_until_done(2)
+    notebook.run_to_end(3)
+    for number in (2, 3):
+        wait_for(lambda number=number: "Completed" in notebook.timeline(number).inner_text(), 10)
+    page.wait_for_timeout(2500)  # the one settle pass, and the longest wait for an answer
+    assert callbacks_in_a_second(page) == 0
+    assert [notebook.timeline(number).evaluate(ANIMATIONS) for number in (2, 3)] == [0, 0]
+
+
+def callbacks_in_a_second(page: Page) -> int:
+    page.evaluate("window.ourCallbacks = 0")
+    page.wait_for_timeout(1000)
+    count: int = page.evaluate("window.ourCallbacks")
+    return count
+
+
+def test_axe_finds_nothing_serious_in_light_and_dark(page: Page, open_notebook: Opener) -> None:
+    axe = ROOT / "js" / "node_modules" / "axe-core" / "axe.min.js"
+    if not axe.exists():
+        pytest.fail("axe-core is missing: run `npm ci` in js/.")
+    notebook = open_notebook(LOAD, TEAM, REPORT, "report.timeline")
+    notebook.run_to_end(0, 1, 2, 3)
+    live = notebook.timeline(3)
+    live.get_by_text("find", exact=True).first.click()
+    live.get_by_role("tab", name="Messages").click()
+    page.evaluate(axe.read_text(encoding="utf-8"))
+    for theme in ("light", "dark"):
+        page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{theme: 'JupyterLab {theme.title()}'}})")
+        wait_for(lambda theme=theme: live.get_attribute("data-theme") == theme, 10)
+        photograph(f"explored-{theme}", live)
+        assert violations(live) == []
+        assert violations(notebook.timeline(2)) == []
+
+
+def violations(part: Locator) -> Any:
+    return part.evaluate(RUN_AXE)
