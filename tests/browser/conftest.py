@@ -31,7 +31,7 @@ class Opener(Protocol):
 def browser() -> Iterator[Browser]:
     """Headless Chromium of the system.
 
-    Playwright keeps a loop running on this thread for as long as it lives, so it must not outlive these tests: in random
+    Playwright keeps a loop running on this thread as long as it lives, so it must not outlive these tests: in random
     order, others that run loops of their own come next.
     """
     if not Path(CHROMIUM).exists():
