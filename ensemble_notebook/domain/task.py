@@ -84,8 +84,6 @@ class Task(Checked):
     def _check_handler(self) -> None:
         if self.handler is None:
             return
-        if isinstance(self.handler, type):
-            raise self._refuse("handler", f"Task handler is the class {self.handler.__name__}; pass an object of it.")
         if callable(self.handler) and not is_langchain_tool(self.handler) and not is_agent_tool(self.handler):
             self._check_arity(self.handler)
         else:
