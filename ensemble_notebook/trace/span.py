@@ -32,6 +32,7 @@ class Span:
     """One interval. Only the fold writes to it; the attributes are the columns of T20, unknown is None (T3).
 
     Attributes:
+        place: how many spans were there before it; those planned come in the order of the plan, which no start changes.
         seq, end_seq: numbers of the events that started (of a ghost: announced) and ended it.
         task_id: `span_id` of the task it belongs to; its own for a task.
         start_ms, end_ms: milliseconds since the run started; both None for what never ran.
@@ -60,6 +61,7 @@ class Span:
     parent_id: str | None
     kind: SpanKind
     name: str
+    place: int
     seq: int
     depth: int = 0
     status: SpanStatus = SpanStatus.PENDING

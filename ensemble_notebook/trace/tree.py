@@ -61,7 +61,14 @@ class SpanTree:
         """A new span that has not started."""
         parent = self.spans.get(parent_id or "")
         span = Span(
-            span_id=span_id, run_id=event.run_id, parent_id=parent_id, kind=kind, name=name, seq=event.seq, **facts
+            span_id=span_id,
+            run_id=event.run_id,
+            parent_id=parent_id,
+            kind=kind,
+            name=name,
+            place=len(self.spans),
+            seq=event.seq,
+            **facts,
         )
         if parent is not None:
             span.parent = parent

@@ -64,7 +64,7 @@ class Wire:
                 return self.snapshot()
             if since == count:
                 return None
-            changed = sorted(self._fold.tree.changed_since(since), key=lambda span: span.seq)
+            changed = sorted(self._fold.tree.changed_since(since), key=lambda span: span.place)
             return {
                 "kind": "delta",
                 "from": since,
@@ -118,7 +118,7 @@ class Wire:
                 around = around.parent
             if around is not None:
                 rows[span.span_id]["parent_id"] = around.span_id
-        saved["rows"] = sorted(rows.values(), key=lambda row: row["seq"])
+        saved["rows"] = [rows[span.span_id] for span in sorted(kept, key=lambda span: span.place)]
         saved["rows_left_out"] = len(spans) - len(kept)
         return kept
 

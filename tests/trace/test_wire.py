@@ -174,6 +174,16 @@ def test_a_delta_holds_only_what_changed():
     assert (delta["from"], delta["n"]) == (before, before + 1)
 
 
+def test_rows_keep_the_order_of_the_plan_whatever_starts_first():
+    build = EventBuilder({"gather": (), "risks": (), "brief": ["gather", "risks"]})
+    for name in build.beside(["risks", "gather"]):
+        with build.task(name):
+            pass
+    wire = wire_of(build.events)
+    for message in (wire.snapshot(), wire.delta(0), wire.saved()):
+        assert [row["name"] for row in message["rows"]] == ["gather", "risks", "brief"]
+
+
 def test_nothing_new_is_no_message():
     wire = wire_of(EventBuilder({"a": ()}).events)
     assert wire.delta(wire.snapshot()["n"]) is None
