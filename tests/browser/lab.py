@@ -13,8 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import nbformat
-
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
@@ -187,11 +185,18 @@ def photograph(name: str, part: Locator | Page) -> None:
 
 
 def write_notebook(path: Path, *sources: str) -> Path:
-    """A notebook of code cells."""
-    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    """A notebook of code cells that never ran."""
+    fresh: dict[str, object] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
+    cells = [{**fresh, "id": f"cell-{number}", "source": source} for number, source in enumerate(sources)]
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": kernel}, "cells": cells}
+    path.write_text(json.dumps(notebook))
     return path
+
+
+def wait_for_text(part: Locator, text: str, limit_s: float = 20.0) -> None:
+    """Wait until a part of the page says it."""
+    wait_for(lambda: text in part.inner_text(), limit_s, lambda: f"{text!r} in {part.inner_text()!r}")
 
 
 def wait_for(holds: Callable[[], bool], limit_s: float, explain: Callable[[], str] = str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.browser.cell import LOAD, NIGHT, SLEEPER
 from tests.browser.conftest import Opener
-from tests.browser.lab import Lab, photograph, wait_for
+from tests.browser.lab import Lab, photograph, wait_for, wait_for_text
 
 REST = "print(night.status.value, [task.name for task in night.task_outputs], night['find'].raw)"
 
@@ -15,7 +15,7 @@ def test_stop_ends_a_run_while_its_cell_is_busy_and_keeps_what_was_done(open_not
     notebook.run(2)
     notebook.run(3)
     timeline = notebook.timeline(2)
-    wait_for(lambda: "1/3 tasks" in timeline.inner_text(), 30)
+    wait_for_text(timeline, "1/3 tasks", 30)
     photograph("stop-before-light", notebook.page)
     assert notebook.prompt(2) == "[*]:"
     timeline.get_by_role("button", name="Stop", exact=True).click(timeout=5000)  # once it is enabled
@@ -33,7 +33,7 @@ def test_a_page_reloaded_during_a_run_loses_nothing(open_notebook: Opener, lab: 
     notebook = open_notebook(LOAD, SLEEPER, NIGHT.replace("NAP", "nap_reloaded"), REST)
     notebook.run_to_end(0, 1)
     notebook.run(2)
-    wait_for(lambda: "1/3 tasks" in notebook.timeline(2).inner_text(), 30)
+    wait_for_text(notebook.timeline(2), "1/3 tasks", 30)
     notebook.save()
     notebook.reload()
     assert notebook.kernel_status != "idle"
@@ -42,7 +42,7 @@ def test_a_page_reloaded_during_a_run_loses_nothing(open_notebook: Opener, lab: 
     notebook.wait_until_idle()
     timeline = notebook.timeline(2)
     timeline.wait_for(timeout=20_000)
-    wait_for(lambda: "Completed" in timeline.inner_text(), 10, timeline.inner_text)
+    wait_for_text(timeline, "Completed")
     assert "3/3 tasks" in timeline.inner_text()
     photograph("reloaded-after-light", notebook.page)
     notebook.run_to_end(3)
@@ -56,11 +56,11 @@ def test_two_cells_in_the_background_each_update_their_own_output(open_notebook:
     notebook.run_to_end(0, 1, 2, 3)
     timelines = [notebook.timeline(number) for number in (2, 3)]
     for timeline in timelines:
-        wait_for(lambda timeline=timeline: "Running" in timeline.inner_text(), 20)
+        wait_for_text(timeline, "Running")
     for name in reversed(names):
         (lab.work / f"{name}.wake").touch()
     for number, name in enumerate(names, start=2):
-        wait_for(lambda number=number, name=name: f"{name} is over" in notebook.output(number), 20)
+        wait_for_text(notebook.cell(number), f"{name} is over")
         assert "Completed" in notebook.timeline(number).inner_text()
         assert all(other == name or other not in notebook.output(number) for other in names)
     photograph("background-light", notebook.page)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.cell import LOAD, NIGHT, REPORT, SLEEPER, TEAM
 from tests.browser.conftest import Opener
-from tests.browser.lab import ROOT, Lab, photograph, wait_for
+from tests.browser.lab import ROOT, Lab, photograph, wait_for_text
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -42,14 +42,14 @@ def test_a_view_of_a_run_that_is_over_has_no_timers_and_no_animations(
     notebook = open_notebook(LOAD, SLEEPER, NIGHT.replace("NAP", "nap_rested"), "night.timeline")
     notebook.run_to_end(0, 1)
     notebook.run(2)
-    wait_for(lambda: "1/3 tasks" in notebook.timeline(2).inner_text(), 30)
+    wait_for_text(notebook.timeline(2), "1/3 tasks", 30)
     assert callbacks_in_a_second(page) > 0
     assert notebook.timeline(2).evaluate(ANIMATIONS) > 0
     (lab.work / "nap_rested.wake").touch()
     notebook.wait_until_done(2)
     notebook.run_to_end(3)
     for number in (2, 3):
-        wait_for(lambda number=number: "Completed" in notebook.timeline(number).inner_text(), 10)
+        wait_for_text(notebook.timeline(number), "Completed")
     page.wait_for_timeout(2500)  # the one settle pass, and the longest wait for an answer
     assert callbacks_in_a_second(page) == 0
     assert [notebook.timeline(number).evaluate(ANIMATIONS) for number in (2, 3)] == [0, 0]
@@ -74,7 +74,7 @@ def test_axe_finds_nothing_serious_in_light_and_dark(page: Page, open_notebook: 
     page.evaluate(axe.read_text(encoding="utf-8"))
     for theme in ("light", "dark"):
         page.evaluate(f"jupyterapp.commands.execute('apputils:change-theme', {{theme: 'JupyterLab {theme.title()}'}})")
-        wait_for(lambda theme=theme: live.get_attribute("data-theme") == theme, 10)
+        notebook.timeline(3).and_(page.locator(f"[data-theme={theme}]")).wait_for(timeout=10_000)
         photograph(f"explored-{theme}", live)
         assert violations(live) == []
         assert violations(notebook.timeline(2)) == []

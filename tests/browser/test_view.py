@@ -7,7 +7,7 @@ import re
 
 from tests.browser.cell import HOSTILE, LOAD, REPORT, TEAM
 from tests.browser.conftest import Opener
-from tests.browser.lab import Lab, photograph, wait_for
+from tests.browser.lab import Lab, photograph, wait_for_text
 
 MARKUP = "document.querySelectorAll(\"img[src='x'], .jp-Cell-outputWrapper script\").length"
 
@@ -19,7 +19,9 @@ def test_the_first_lesson_runs_on_the_local_model(open_notebook: Opener) -> None
     notebook.run_to_end(2)
     notebook.run(3)
     timeline = notebook.timeline(3)
-    wait_for(lambda: "Running" in timeline.inner_text() and "gather" in timeline.inner_text(), 30)
+    wait_for_text(timeline, "gather", 30)
+    assert "Running" in timeline.inner_text()
+    assert timeline.locator(".et-title").all_inner_texts() == ["gather", "risks", "brief"]
     assert notebook.prompt(3) == "[*]:"
     photograph("lesson-1-live-light", notebook.page)
     notebook.wait_until_done(3)
@@ -53,7 +55,7 @@ def test_the_drawer_shows_prompts_tools_and_replies_and_nothing_a_model_writes_i
     notebook.page.keyboard.press("Enter")
     drawer = live.get_by_label("Details of find")
     drawer.get_by_role("tab", name="Messages").click()
-    wait_for(lambda: "three notes about tides <img" in drawer.inner_text(), 10, drawer.inner_text)
+    wait_for_text(drawer, "three notes about tides <img")
     assert "Your personal goal is: Find facts" in drawer.inner_text()
     assert "The tide turns twice a day." in drawer.inner_text()
     photograph("drawer-light", live)
@@ -101,7 +103,7 @@ def test_the_kitchen_burns_in_the_dark(open_notebook: Opener) -> None:
     notebook = open_notebook(lesson="02-kitchen.ipynb", theme="dark")
     notebook.run_to_end(0, 1)
     notebook.run(2)
-    wait_for(lambda: "Running" in notebook.timeline(2).inner_text(), 30)
+    wait_for_text(notebook.timeline(2), "Running", 30)
     photograph("kitchen-live-dark", notebook.page)
     notebook.wait_until_done(2)
     assert "scripted model" in notebook.timeline(2).inner_text()
