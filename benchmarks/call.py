@@ -12,7 +12,7 @@ from ensemble_notebook import Agent, Ensemble, Task
 
 
 def measure(*, quick: bool) -> list[Row]:
-    count, rounds = (2, 1) if quick else (200, 9)
+    count, rounds = (2, 1) if quick else (100, 21)
     with serving() as url, asyncio.Runner() as runner:
         agent = Agent(role="Cook", goal="Cook well")
         tasks = [Task(description="Fry a steak.", expected_output="A steak.", agent=agent) for _ in range(count)]
