@@ -412,5 +412,5 @@ def test_a_script_that_ends_during_a_run_stops_it_without_noise() -> None:
         "handle = Ensemble(tasks=[Task.of('Sleep', handler=sleep)]).start()\n"
         "while len(handle.events) < 3: pass\n"
     )
-    done = subprocess.run([sys.executable, "-X", "dev", "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-W", "default", "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
