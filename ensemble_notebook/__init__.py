@@ -23,23 +23,40 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "errors": (
-        "AgentExecutionError CircularDependencyError DeadlineExceededError EnsembleError MaxIterationsExceededError "
-        "ParallelExecutionError PhaseExecutionError PromptTemplateError RunInterrupted TaskExecutionError "
-        "ToolExecutionError ValidationError"
+        "AgentExecutionError BudgetExceededError CircularDependencyError ConstraintViolationError "
+        "DeadlineExceededError EnsembleError GuardrailViolationError MaxIterationsExceededError OutputParsingError "
+        "ParallelExecutionError PhaseExecutionError PromptTemplateError RateLimitTimeoutError ReplayError "
+        "ReviewRejectedError ReviewTimeoutError RunInterrupted TaskExecutionError ToolExecutionError TraceFormatError "
+        "ValidationError"
     ),
     "domain.agent": "Agent",
     "domain.task": "Task",
     "domain.phase": "Phase",
-    "domain.choice": "ErrorStrategy ExitReason PhaseStatus RunStatus SpanStatus ToolOutcome Workflow",
-    "domain.cost": "CostConfiguration",
-    "domain.event": (
-        "Event LlmAttemptEnded LlmAttemptStarted LlmCallCompleted LlmCallFailed LlmCallRetried LlmCallStarted LlmToken "
-        "Noted PhaseEnded PhaseSkipped PhaseStarted PlanMade RunEnded RunStarted TaskCompleted TaskFailed "
-        "TaskInputPrepared TaskSkipped TaskStarted ToolCallCompleted ToolCallStarted TurnEnded TurnStarted Warned"
+    "domain.choice": (
+        "CaptureMode DelegationPriority DelegationStatus ErrorStrategy ExitReason OnTimeout PhaseStatus ReviewPolicy "
+        "ReviewTiming RunStatus SpanStatus ToolOutcome Workflow"
     ),
+    "domain.condition": "Condition",
+    "domain.cost": "CostConfiguration",
+    "domain.delegation": (
+        "DelegationContext DelegationPolicy DelegationPolicyResult DelegationRequest DelegationResponse"
+    ),
+    "domain.event": (
+        "BudgetWarning DelegationCompleted DelegationFailed DelegationStarted Event GuardrailEnded GuardrailStarted "
+        "LlmAttemptEnded LlmAttemptStarted LlmCallCompleted LlmCallFailed LlmCallRetried LlmCallStarted LlmToken "
+        "MemoryEnded MemoryStarted Noted PhaseEnded PhaseRetried PhaseSkipped PhaseStarted PlanMade RateLimitWaited "
+        "ReviewAnswered ReviewRequested RunEnded RunStarted TaskCompleted TaskFailed TaskFellBack TaskInputPrepared "
+        "TaskRetried TaskSkipped TaskStarted ToolCallCompleted ToolCallStarted TurnEnded TurnStarted WaitEnded "
+        "WaitStarted Warned"
+    ),
+    "domain.guardrail": "GuardrailResult",
+    "domain.hierarchy": "HierarchicalConstraints ManagerPrompt",
+    "domain.limit": "Budget RateLimit Spending",
+    "domain.memory": "MemoryEntry MemoryStore",
     "domain.metric": "Metrics TokenUsage",
     "domain.output": "Failure Skipped TaskOutput",
     "domain.plan": "ExecutionPlan",
+    "domain.review": "PhaseReview Review ReviewDecision ReviewRequest",
     "domain.tool": "AgentTool TaskInput ToolResult",
     "ensemble.ensemble": "Ensemble",
     "ensemble.handle": "RunHandle",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from ensemble_notebook.domain.definition import Checked, definition
+from ensemble_notebook.domain.limit import RateLimit
 from ensemble_notebook.domain.tool import TOOL_NAME, tool_names
 
 
@@ -40,9 +41,9 @@ class Agent(Checked):
 
     Fields, checked in this order: `role`, `goal` (not blank), `llm` (a LangChain ``BaseChatModel`` or a spec text;
     left out: the ensemble's), `max_iterations` (tool calls per task, > 0), `tools`. Then `background` (in the system
-    prompt), `verbose` (prompts and replies at INFO), `response_format` (instructions added to the system prompt),
-    `max_retries` (of a transiently failing model request), `llm_timeout` (seconds for one model request; None = no
-    limit).
+    prompt), `allow_delegation` (it may hand work to the other agents), `verbose` (prompts and replies at INFO),
+    `response_format` (instructions added to the system prompt), `rate_limit` (of its model requests), `max_retries`
+    (of a transiently failing model request), `llm_timeout` (seconds for one model request; None = no limit).
 
     Raises:
         ValidationError: names the field, the value, and what was expected.
@@ -53,13 +54,13 @@ class Agent(Checked):
     llm: Any = INHERIT
     background: str | None = None
     tools: Sequence[Any] = ()
+    allow_delegation: bool = False
     verbose: bool = False
     max_iterations: int = 25
     response_format: str = ""
+    rate_limit: RateLimit | None = None
     max_retries: int = 2
     llm_timeout: float | None = 60.0
-
-    LATER: ClassVar[Mapping[str, str]] = {"allow_delegation": "delegation to peers", "rate_limit": "rate limits"}
 
     def __post_init__(self) -> None:
         """Check one agent by itself."""
@@ -70,8 +71,10 @@ class Agent(Checked):
         self._make_tuple("tools")
         check_tools(self, self.tools)
         self._optional_text("background")
+        self._require_bool("allow_delegation")
         self._require_bool("verbose")
         self._require_text("response_format", may_be_blank=True)
+        self._optional_kind("rate_limit", RateLimit)
         self._require_integer("max_retries", least=0)
         self._optional_seconds("llm_timeout")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
 
 
 class Workflow(StrEnum):
@@ -12,6 +10,7 @@ class Workflow(StrEnum):
 
     SEQUENTIAL = "sequential"
     PARALLEL = "parallel"
+    HIERARCHICAL = "hierarchical"
 
 
 class ErrorStrategy(StrEnum):
@@ -19,10 +18,7 @@ class ErrorStrategy(StrEnum):
 
     FAIL_FAST = "fail_fast"
     CONTINUE_ON_ERROR = "continue_on_error"
-
-
-LATER_WORKFLOWS: Final[Mapping[str, str]] = {"hierarchical": "a manager that delegates to workers"}
-LATER_STRATEGIES: Final[Mapping[str, str]] = {"partial": "dependents run with partial input"}
+    PARTIAL = "partial"
 
 
 class RunStatus(StrEnum):
@@ -31,7 +27,10 @@ class RunStatus(StrEnum):
     PENDING = "pending"
     RUNNING = "running"
     COMPLETED = "completed"
+    COMPLETED_WITH_WARNINGS = "completed_with_warnings"
     FAILED = "failed"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    EXITED_EARLY = "exited_early"
     INTERRUPTED = "interrupted"
 
 
@@ -39,9 +38,11 @@ class ExitReason(StrEnum):
     """Why a run ended."""
 
     COMPLETED = "completed"
+    USER_EXIT_EARLY = "user_exit_early"
     TIMEOUT = "timeout"
     ERROR = "error"
     INTERRUPTED = "interrupted"
+    BUDGET_EXCEEDED = "budget_exceeded"
 
 
 class PhaseStatus(StrEnum):
@@ -70,3 +71,52 @@ class ToolOutcome(StrEnum):
     SUCCESS = "success"
     FAILURE = "failure"
     SKIPPED_MAX_ITERATIONS = "skipped_max_iterations"
+
+
+class CaptureMode(StrEnum):
+    """How much of a run is recorded (T6)."""
+
+    OFF = "off"
+    STANDARD = "standard"
+    FULL = "full"
+
+
+class ReviewPolicy(StrEnum):
+    """Which tasks without a `review` of their own have a review gate after them (E45)."""
+
+    NEVER = "never"
+    AFTER_EVERY_TASK = "after_every_task"
+    AFTER_LAST_TASK = "after_last_task"
+
+
+class ReviewTiming(StrEnum):
+    """When a person is asked: before a task, before each of its tool calls, or after it (E45)."""
+
+    BEFORE = "before"
+    DURING = "during"
+    AFTER = "after"
+
+
+class OnTimeout(StrEnum):
+    """What happens when nobody answers a review in time (E45)."""
+
+    EXIT_EARLY = "exit_early"
+    CONTINUE = "continue"
+    FAIL = "fail"
+
+
+class DelegationPriority(StrEnum):
+    """A hint for policies and views; the engine treats all alike."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+    CRITICAL = "critical"
+
+
+class DelegationStatus(StrEnum):
+    """How a delegation ended."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    PARTIAL = "partial"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, nearest
 
@@ -18,21 +18,23 @@ D = TypeVar("D")
 E = TypeVar("E", bound=Enum)
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True)
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def definition(cls: type[D]) -> type[D]:
     """Make `cls` a frozen, slotted, keyword-only dataclass that is identified by identity (E2).
 
-    Its constructor answers unknown, later and missing field names with a `ValidationError` that names the right one
-    (E5). A class may list fields whose rules are not built yet in ``LATER`` (name -> what it is).
+    Its constructor answers unknown and missing field names with a `ValidationError` that names the right one (E5).
+    A field is taken by position, too, when it is declared as ``field(kw_only=False)``.
     """
     made: Any = dataclass(frozen=True, slots=True, kw_only=True, eq=False)(cls)
     init: Callable[..., None] = made.__init__
+    places = [each.name for each in fields(made) if not each.kw_only]
 
     @functools.wraps(init)
     def checked(self: Any, /, *args: Any, **values: Any) -> None:
-        if problems := field_problems(made, args, values):
+        placed = dict(zip(places, args, strict=False))
+        if problems := field_problems(made, args[len(placed) :], values, placed):
             raise ValidationError(problems)
-        init(self, **values)
+        init(self, **placed, **values)
 
     made.__init__ = checked
     result: type[D] = made
@@ -44,26 +46,24 @@ def field_names(cls: type) -> tuple[str, ...]:
     return tuple(each.name for each in fields(cls) if each.init)
 
 
-def later_fields(cls: type) -> Mapping[str, str]:
-    """Fields that belong to the language but are not available yet: name -> what it is."""
-    later: Mapping[str, str] = getattr(cls, "LATER", {})
-    return later
+def field_problems(
+    cls: type, extra: Sequence[Any], values: Mapping[str, Any], placed: Mapping[str, Any]
+) -> list[Problem]:
+    """What is wrong with the names of the arguments of a definition.
 
-
-def later_message(owner: str, name: str, what: str) -> str:
-    """The one sentence for something that a later version brings."""
-    return f"{owner} {name!r} ({what}) is not available in this version of ensemble-notebook. Remove it."
-
-
-def field_problems(cls: type, args: Sequence[Any], values: Mapping[str, Any]) -> list[Problem]:
-    """What is wrong with the names of the arguments of ``cls(*args, **values)``."""
-    owner, known, later = cls.__name__, field_names(cls), later_fields(cls)
+    Args:
+        cls: the definition.
+        extra: arguments by position that have no place.
+        values: arguments by name.
+        placed: arguments by position, under the names of their fields.
+    """
+    owner, known = cls.__name__, field_names(cls)
     problems = []
-    if args:
+    if extra:
         problems.append(Problem(f"{owner} takes keyword arguments only: {', '.join(known[:3])}, ...", cls))
     for name in values:
-        if name in later:
-            problems.append(Problem(later_message(f"{owner} field", name, later[name]), cls, name))
+        if name in placed:
+            problems.append(Problem(f"{owner} got {name} twice, by position and by name.", cls, name))
         elif name not in known:
             problems.append(Problem(f"{owner} has no field {name!r}.{did_you_mean(name, known)}", cls, name))
     meant = {nearest(name, known) for name in values if name not in known}
@@ -71,7 +71,7 @@ def field_problems(cls: type, args: Sequence[Any], values: Mapping[str, Any]) ->
         each.name
         for each in fields(cls)
         if each.init and each.default is MISSING and each.default_factory is MISSING
-        if each.name not in values and each.name not in meant
+        if each.name not in values and each.name not in placed and each.name not in meant
     ]
     problems += [Problem(f"{owner} needs {'an' if name[0] in 'aeiou' else 'a'} {name}.", cls, name) for name in missing]
     return problems
@@ -86,7 +86,6 @@ class Checked:
     """Building blocks for ``__post_init__``: each takes a field's name, checks it, and may set the clean value."""
 
     __slots__ = ()
-    LATER: ClassVar[Mapping[str, str]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles by its fields; read-only views of mappings, which don't pickle, are made again by the constructor."""
@@ -140,7 +139,30 @@ class Checked:
             raise self._refuse(field, f"{self._kind} {field} must be a list or tuple, got {type(value).__name__}.")
         self._set(field, tuple(value))
 
-    def _make_enum(self, field: str, kind: type[E], later: Mapping[str, str]) -> None:
+    def _optional_kind(self, field: str, kind: type) -> None:
+        """The field is None or of this type."""
+        value = getattr(self, field)
+        if value is not None and not isinstance(value, kind):
+            wanted = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+            raise self._refuse(field, f"{self._kind} {field} must be {wanted}, got {type(value).__name__}.")
+
+    def _optional_function(self, field: str, example: str) -> None:
+        """The field is None or can be called, as in `example`."""
+        value = getattr(self, field)
+        if value is not None and (not callable(value) or isinstance(value, type)):
+            raise self._refuse(field, f"{self._kind} {field} must be a function {example}, got {value!r}.")
+
+    def _make_functions(self, field: str, example: str) -> None:
+        """Each entry can be called, as in `example`; a single function is a list of one."""
+        value = getattr(self, field)
+        self._set(field, (value,) if callable(value) else value)
+        self._make_tuple(field)
+        for index, each in enumerate(getattr(self, field)):
+            if not callable(each) or isinstance(each, type):
+                message = f"{self._kind} {field}[{index}] must be a function {example}, got {each!r}."
+                raise self._refuse(field, message, item=index)
+
+    def _make_enum(self, field: str, kind: type[E]) -> None:
         """Accept a member or its name in any case; name the nearest one otherwise."""
         value = getattr(self, field)
         if isinstance(value, kind):
@@ -148,8 +170,5 @@ class Checked:
         names = [str(member.value) for member in kind]
         if isinstance(value, str) and value.lower() in names:
             self._set(field, kind(value.lower()))
-        elif isinstance(value, str) and value.lower() in later:
-            name = value.lower()
-            raise self._refuse(field, later_message(f"{self._kind} {field}", name, later[name]))
         else:
             raise self._refuse(field, f"{self._kind} {field} can't be {value!r}.{did_you_mean(str(value), names)}")

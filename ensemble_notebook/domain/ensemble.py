@@ -9,13 +9,18 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 from ensemble_notebook.domain.agent import Agent, check_llm
-from ensemble_notebook.domain.choice import LATER_STRATEGIES, LATER_WORKFLOWS, ErrorStrategy, Workflow
+from ensemble_notebook.domain.choice import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
 from ensemble_notebook.domain.cost import CostConfiguration
 from ensemble_notebook.domain.definition import Checked, definition
+from ensemble_notebook.domain.delegation import DelegationPolicy
+from ensemble_notebook.domain.hierarchy import HierarchicalConstraints, ManagerPrompt
+from ensemble_notebook.domain.limit import Budget, RateLimit
+from ensemble_notebook.domain.memory import MemoryStore
 from ensemble_notebook.domain.phase import Phase
+from ensemble_notebook.domain.review import ReviewHandler
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.domain.template import is_variable_name
 
@@ -30,28 +35,25 @@ class EnsembleDefinition(Checked):
     llm: Any = None
     workflow: Workflow = Workflow.SEQUENTIAL
     error_strategy: ErrorStrategy = ErrorStrategy.FAIL_FAST
+    manager_llm: Any = None
+    manager_max_iterations: int = 20
+    manager_prompt: ManagerPrompt | None = None
+    hierarchical_constraints: HierarchicalConstraints | None = None
+    delegation_policies: Sequence[DelegationPolicy | Any] = ()
+    max_delegation_depth: int = 3
     listeners: Sequence[Any] = ()
+    capture_mode: CaptureMode | None = None
+    trace_exporter: Any = None
+    rate_limit: RateLimit | None = None
+    budget: Budget | None = None
     max_concurrency: int | None = None
+    memory: MemoryStore | Any = None
+    review_handler: ReviewHandler | None = None
+    review_policy: ReviewPolicy = ReviewPolicy.NEVER
     cost: CostConfiguration | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     verbose: bool = False
     name: str | None = None
-
-    LATER: ClassVar[Mapping[str, str]] = {
-        "manager_llm": "the hierarchical workflow",
-        "manager_max_iterations": "the hierarchical workflow",
-        "manager_prompt": "the hierarchical workflow",
-        "hierarchical_constraints": "the hierarchical workflow",
-        "delegation_policies": "delegation",
-        "max_delegation_depth": "delegation",
-        "capture_mode": "capture modes",
-        "trace_exporter": "trace exporters",
-        "rate_limit": "rate limits",
-        "budget": "budgets",
-        "memory": "memory",
-        "review_handler": "human review",
-        "review_policy": "human review",
-    }
 
     def __post_init__(self) -> None:
         """Check the fields by themselves; rules between objects are in `rule`."""
@@ -60,13 +62,27 @@ class EnsembleDefinition(Checked):
         self._check_members("agents", Agent)
         if self.llm is not None and (wrong := check_llm(self.llm)):
             raise self._refuse("llm", f"Ensemble llm {wrong}.")
-        self._make_enum("workflow", Workflow, LATER_WORKFLOWS)
-        self._make_enum("error_strategy", ErrorStrategy, LATER_STRATEGIES)
+        if self.manager_llm is not None and (wrong := check_llm(self.manager_llm)):
+            raise self._refuse("manager_llm", f"Ensemble manager_llm {wrong}.")
+        self._make_enum("workflow", Workflow)
+        self._make_enum("error_strategy", ErrorStrategy)
+        self._optional_kind("hierarchical_constraints", HierarchicalConstraints)
+        self._require_integer("max_delegation_depth", least=1)
+        self._check_with_method("manager_prompt", "user", "system(workers) and user(tasks)")
+        self._check_policies()
         self._check_listeners()
+        if self.capture_mode is not None:
+            self._make_enum("capture_mode", CaptureMode)
+        if self.trace_exporter is not None and not callable(self.trace_exporter):
+            self._check_with_method("trace_exporter", "export", "export(trace)")
+        self._optional_kind("rate_limit", RateLimit)
+        self._optional_kind("budget", Budget)
+        self._check_with_method("memory", "retrieve", "store(scope, entry) and retrieve(scope, query, limit)")
+        self._optional_function("review_handler", "(ReviewRequest) -> ReviewDecision")
+        self._make_enum("review_policy", ReviewPolicy)
         if self.max_concurrency is not None:
             self._require_integer("max_concurrency", least=1)
-        if self.cost is not None and not isinstance(self.cost, CostConfiguration):
-            raise self._refuse("cost", f"Ensemble cost must be a CostConfiguration, got {type(self.cost).__name__}.")
+        self._optional_kind("cost", CostConfiguration)
         self._check_inputs()
         self._require_bool("verbose")
         self._optional_text("name")
@@ -77,6 +93,21 @@ class EnsembleDefinition(Checked):
             if not isinstance(each, kind):
                 message = f"Ensemble {name}[{index}] must be a {kind.__name__}, got {type(each).__name__}."
                 raise self._refuse(name, message, item=index)
+
+    def _check_with_method(self, name: str, method: str, wanted: str) -> None:
+        value = getattr(self, name)
+        if value is not None and (isinstance(value, type) or not callable(getattr(value, method, None))):
+            raise self._refuse(name, f"Ensemble {name} must be an object with {wanted}, got {type(value).__name__}.")
+
+    def _check_policies(self) -> None:
+        self._make_tuple("delegation_policies")
+        for index, each in enumerate(self.delegation_policies):
+            if not callable(getattr(each, "evaluate", None) or each) or isinstance(each, type):
+                message = (
+                    f"Policy at index {index} ({type(each).__name__}) is neither callable nor has "
+                    f"evaluate(request, context)."
+                )
+                raise self._refuse("delegation_policies", message, item=index)
 
     def _check_listeners(self) -> None:
         self._make_tuple("listeners")

@@ -1,7 +1,8 @@
 """The events of a run (section 7): one stream, typed, frozen, numbered without gaps.
 
-Every view of a run is a fold over these. Each kind of span of the trace (run, phase, task, turn, llm, attempt, tool)
-has one event that starts it and exactly one that ends it, also when it fails or is cancelled. `span_id` is the span
+Every view of a run is a fold over these. Each kind of span of the trace (run, phase, task, turn, llm, attempt, tool,
+delegation, memory, review, guardrail, wait) has one event that starts it and exactly one that ends it, also when it
+fails or is cancelled. `span_id` is the span
 that the event belongs to, `parent_id` the span around that one.
 """
 
@@ -12,11 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar, dataclass_transform
 
-from ensemble_notebook.domain.choice import ExitReason, PhaseStatus, RunStatus, SpanStatus, ToolOutcome
+from ensemble_notebook.domain.choice import CaptureMode, ExitReason, PhaseStatus, RunStatus, SpanStatus, ToolOutcome
+from ensemble_notebook.domain.delegation import DelegationRequest, DelegationResponse
+from ensemble_notebook.domain.limit import Budget, Spending
 from ensemble_notebook.domain.metric import TokenUsage
 from ensemble_notebook.domain.model import ToolCall
 from ensemble_notebook.domain.output import TaskOutput
-from ensemble_notebook.domain.plan import ExecutionPlan
+from ensemble_notebook.domain.plan import ExecutionPlan, PlannedAgent
+from ensemble_notebook.domain.review import ReviewDecision, ReviewRequest
 
 E = TypeVar("E")
 
@@ -61,6 +65,9 @@ class RunStarted(Event):
     workflow: str
     inputs: Mapping[str, str]
     max_concurrency: int | None
+    budget: Budget | None = None
+    capture_mode: CaptureMode = CaptureMode.OFF
+    agents: tuple[PlannedAgent, ...] = ()
 
 
 @event
@@ -109,6 +116,14 @@ class PhaseEnded(Event):
 
 
 @event
+class PhaseRetried(Event):
+    """A review sent a phase back: its tasks run once more, as attempt number `attempt`, with the feedback (E28)."""
+
+    attempt: int
+    feedback: str
+
+
+@event
 class PhaseSkipped(Event):
     """A phase will not run."""
 
@@ -117,12 +132,16 @@ class PhaseSkipped(Event):
 
 @event
 class TaskStarted(Event):
-    """A task begins; `queued_s` is how long it was ready and had to wait for a free place."""
+    """A task begins; `queued_s` is how long it was ready and had to wait for a free place.
+
+    Work that was delegated is a task, too, in the span of its delegation: it is not in the plan, `index` and `total`
+    are None.
+    """
 
     agent: str
     description: str
-    index: int
-    total: int
+    index: int | None
+    total: int | None
     queued_s: float
 
 
@@ -133,6 +152,22 @@ class TaskInputPrepared(Event):
     system_prompt: str
     user_prompt: str
     context: tuple[str, ...]
+
+
+@event
+class TaskRetried(Event):
+    """A review sent a task back: it is done once more, as attempt number `attempt`, with the feedback (E45)."""
+
+    attempt: int
+    feedback: str
+
+
+@event
+class TaskFellBack(Event):
+    """The task's own worker has finally failed, and `agent` takes over; what follows in this task is its work (E31)."""
+
+    agent: str
+    error: BaseException
 
 
 @event
@@ -160,10 +195,15 @@ class TaskSkipped(Event):
 
 @event
 class TurnStarted(Event):
-    """One round of the agent loop: a model reply and the tool calls it asks for. `iteration` counts from 1."""
+    """One round of the agent loop: a model reply and the tool calls it asks for. `iteration` counts from 1.
+
+    A correction of a structured output (E16) is a round, too. `is_fallback` where a fallback agent is at work.
+    """
 
     agent: str
     iteration: int
+    is_fallback: bool = False
+    is_correction: bool = False
 
 
 @event
@@ -258,3 +298,116 @@ class ToolCallCompleted(Event):
     outcome: ToolOutcome | None
     result: str
     error: BaseException | None = None
+
+
+@event
+class DelegationStarted(Event):
+    """An agent asks another one to work, in the span of the tool call by which it asks (E23)."""
+
+    delegator: str
+    depth: int
+    request: DelegationRequest
+
+
+@event
+class DelegationCompleted(Event):
+    """The worker has answered. `request` is what the worker got, after policies; `output` is its task's."""
+
+    request: DelegationRequest
+    response: DelegationResponse
+    output: TaskOutput | None = None
+
+
+@event
+class DelegationFailed(Event):
+    """Refused by a guard or a policy (`error` is None), failed, or cancelled; `status` is ERROR or CANCELLED."""
+
+    request: DelegationRequest
+    response: DelegationResponse
+    status: SpanStatus = SpanStatus.ERROR
+    error: BaseException | None = None
+
+
+@event
+class ReviewRequested(Event):
+    """A person, or what stands for one, is asked; the span lasts until `ReviewAnswered`."""
+
+    request: ReviewRequest
+
+
+@event
+class ReviewAnswered(Event):
+    """The answer. `decision` is None where there was none: nobody answered in time and that fails, or the run stopped.
+
+    `is_timeout` where `on_timeout` decided.
+    """
+
+    decision: ReviewDecision | None
+    waited_s: float
+    is_timeout: bool = False
+    status: SpanStatus = SpanStatus.OK
+    error: BaseException | None = None
+
+
+@event
+class GuardrailStarted(Event):
+    """A guardrail looks at the input or the output of a task. `kind` is ``"input"`` or ``"output"`` (E18)."""
+
+    kind: str
+    name: str
+
+
+@event
+class GuardrailEnded(Event):
+    """It has passed (OK), or stopped the task (ERROR) for a reason."""
+
+    status: SpanStatus
+    message: str = ""
+
+
+@event
+class MemoryStarted(Event):
+    """A scope of the memory is read or written. `operation` is ``"retrieve"`` or ``"store"`` (E44)."""
+
+    operation: str
+    scope: str
+
+
+@event
+class MemoryEnded(Event):
+    """`count` entries were found or written."""
+
+    status: SpanStatus
+    count: int
+    error: BaseException | None = None
+
+
+@event
+class WaitStarted(Event):
+    """A model request has to wait, inside its call. `cause` is ``"rate_limit"`` or ``"budget"``."""
+
+    cause: str
+
+
+@event
+class WaitEnded(Event):
+    """The wait is over, after `waited_s` seconds."""
+
+    cause: str
+    waited_s: float
+    status: SpanStatus = SpanStatus.OK
+    error: BaseException | None = None
+
+
+@event
+class RateLimitWaited(WaitEnded):
+    """A wait for a rate limit is over; ERROR when it would have been longer than the limit's `wait_timeout` (E37)."""
+
+
+@event
+class BudgetWarning(Event):
+    """A share `warn_at` of some limit is spent or reserved; once per budget (E36)."""
+
+    message: str
+    spent: Spending
+    budget: Budget

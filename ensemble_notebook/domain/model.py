@@ -79,10 +79,16 @@ class Conversation(Protocol):
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
 
-    async def reply(self, on_token: Callable[[str], None] | None = None) -> ModelReply:
+    def input_bound(self) -> int:
+        """Tokens that the next request can have at most, tool schemas included; no tokenizer is asked (E36)."""
+
+    async def reply(
+        self, on_token: Callable[[str], None] | None = None, *, max_tokens: int | None = None
+    ) -> ModelReply:
         """Ask for the next reply and append it; on failure nothing is appended, so it may be asked for again.
 
         Streams when `on_token` is given and the model can; the pieces joined are exactly the reply's text.
+        `max_tokens` limits the output of this one request, where the model has no lower limit of its own (E36).
 
         Raises:
             Exception: whatever the model raises; `ChatPort.classify` says what it means.
@@ -97,6 +103,8 @@ class ChatPort(Protocol):
         provider: e.g. ``"openai"``, ``"local"``, ``"scripted"``; None when unknown.
         is_scripted: True when a script answers and no model; always labelled in views (E41).
         calls_tools: False when the model is known not to call tools.
+        takes_schema: True when the model is known to hold its reply to a JSON schema by itself (E16).
+        max_tokens: the limit of the output of one request that the model was made with; None where it has none.
         warning: something to tell once per run (e.g. hidden retries that can't be switched off), or None.
     """
 
@@ -113,10 +121,18 @@ class ChatPort(Protocol):
     def calls_tools(self) -> bool: ...
 
     @property
+    def takes_schema(self) -> bool: ...
+
+    @property
+    def max_tokens(self) -> int | None: ...
+
+    @property
     def warning(self) -> str | None: ...
 
-    def open(self, system: str, user: str, tools: Sequence[ToolSpec] = ()) -> Conversation:
-        """Begin a conversation."""
+    def open(
+        self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
+    ) -> Conversation:
+        """Begin a conversation. `schema` is a JSON schema with a ``title``; only for a port that takes one."""
 
     def classify(self, error: Exception) -> Fault:
         """What an exception raised by `Conversation.reply` means. Never raises."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
-from ensemble_notebook.domain.choice import LATER_WORKFLOWS, Workflow
+from ensemble_notebook.domain.choice import Workflow
+from ensemble_notebook.domain.condition import Condition, make_conditions
 from ensemble_notebook.domain.definition import Checked, definition
+from ensemble_notebook.domain.review import PhaseReview
 from ensemble_notebook.domain.task import Task
 
 
@@ -15,7 +17,8 @@ class Phase(Checked):
     """A workstream. It starts when every phase in `after` has completed; inside, its tasks follow `workflow`.
 
     Fields: `name` (not blank, unique in the ensemble), `tasks` (at least one), `workflow` (None: the ensemble's),
-    `after` (phases or their names; a name may refer forward). Phases are not nested.
+    `after` (phases or their names; a name may refer forward), `when` (a `Condition` or a list of which any may hold),
+    `review` (a `PhaseReview`, or its reviewer alone: a task or a function). Phases are not nested.
 
     Raises:
         ValidationError: names the field, the value, and what was expected.
@@ -26,7 +29,8 @@ class Phase(Checked):
     workflow: Workflow | None = None
     after: Sequence[Phase | str] = ()
 
-    LATER: ClassVar[Mapping[str, str]] = {"when": "conditions", "review": "phase review"}
+    when: Sequence[Condition] | Condition | None = None
+    review: PhaseReview | Any = None
 
     @classmethod
     def of(cls, name: str, /, *tasks: Task, **fields: Any) -> Phase:
@@ -50,11 +54,14 @@ class Phase(Checked):
         if self.workflow is not None:
             self._check_workflow()
         self._check_after()
+        make_conditions(self)
+        if self.review is not None and not isinstance(self.review, PhaseReview):
+            self._set("review", PhaseReview(self.review))
 
     def _check_workflow(self) -> None:
-        if str(self.workflow).lower() in LATER_WORKFLOWS:
+        self._make_enum("workflow", Workflow)
+        if self.workflow is Workflow.HIERARCHICAL:
             raise self._refuse("workflow", f"Phase {self.name!r} can't be hierarchical: a manager has no single phase.")
-        self._make_enum("workflow", Workflow, {})
 
     def _check_after(self) -> None:
         self._make_tuple("after")

@@ -14,6 +14,17 @@ from ensemble_notebook.domain.view import rich_bundle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAgent:
+    """Who takes part, as the trace shows it. `tools` are the names that the model sees."""
+
+    role: str
+    goal: str
+    background: str | None
+    tools: tuple[str, ...]
+    allow_delegation: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTask:
     """One row of the plan, with everything a view needs to show it before it runs."""
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from ensemble_notebook.domain.agent import Agent, check_llm, check_tools
+from ensemble_notebook.domain.condition import Condition, make_conditions
 from ensemble_notebook.domain.definition import Checked, definition
-from ensemble_notebook.domain.tool import Handler, is_agent_tool, is_langchain_tool, tool_names
+from ensemble_notebook.domain.limit import RateLimit
+from ensemble_notebook.domain.output_type import check_output_type
+from ensemble_notebook.domain.review import Review
+from ensemble_notebook.domain.tool import Handler, TaskInput, is_agent_tool, is_langchain_tool, tool_names
+
+if TYPE_CHECKING:
+    from ensemble_notebook.domain.output import TaskOutput
 
 STOCK_EXPECTED_OUTPUT: Final = "A clear, complete answer to the task."
 
@@ -21,7 +28,12 @@ class Task(Checked):
     derived from the description), `context` (tasks, or names of tasks, whose outputs it reads), `name` (unique in the
     ensemble; None: made from role and position), `handler` (a plain or async function ``(TaskInput) -> str |
     ToolResult | object``, or a tool, that runs instead of an agent and a model; excludes `agent`, `llm` and `tools`),
-    `llm` (in place of the agent's), `tools` (beside the agent's), `timeout` (seconds for the whole task).
+    `llm` (in place of the agent's), `tools` (beside the agent's), `timeout` (seconds for the whole task),
+    `output_type` (a pydantic model, dataclass, TypedDict or JSON schema that the reply must fit), `max_output_retries`
+    (corrections asked for until it does), `when` (a `Condition`, or a list of which any may hold), `fallback` (an
+    agent that takes over once the own one has finally failed), `input_guardrails` and `output_guardrails` (functions
+    that may stop the task), `review` (a `Review`, or several of different timing), `memory` (scopes that are read
+    before and written after), `rate_limit` (of its model requests).
 
     Raises:
         ValidationError: names the field, the value, and what was expected.
@@ -37,17 +49,15 @@ class Task(Checked):
     tools: Sequence[Any] = ()
     timeout: float | None = None
 
-    LATER: ClassVar[Mapping[str, str]] = {
-        "output_type": "structured output",
-        "max_output_retries": "structured output",
-        "when": "conditions",
-        "fallback": "fallback agents",
-        "input_guardrails": "guardrails",
-        "output_guardrails": "guardrails",
-        "review": "human review",
-        "memory": "memory",
-        "rate_limit": "rate limits",
-    }
+    output_type: Any = None
+    max_output_retries: int = 3
+    when: Sequence[Condition] | Condition | None = None
+    fallback: Agent | None = None
+    input_guardrails: Sequence[Callable[[TaskInput], Any]] = ()
+    output_guardrails: Sequence[Callable[[TaskOutput], Any]] = ()
+    review: Sequence[Review] | Review | None = None
+    memory: Sequence[str] = ()
+    rate_limit: RateLimit | None = None
 
     @classmethod
     def of(cls, description: str, /, expected_output: str = STOCK_EXPECTED_OUTPUT, **fields: Any) -> Task:
@@ -70,6 +80,36 @@ class Task(Checked):
         self._check_handler()
         check_tools(self, self.tools)
         self._optional_seconds("timeout")
+        self._require_integer("max_output_retries", least=0)
+        check_output_type(self)
+        make_conditions(self)
+        self._optional_kind("fallback", Agent)
+        self._make_functions("input_guardrails", "(TaskInput) -> None | str")
+        self._make_functions("output_guardrails", "(TaskOutput) -> None | str")
+        self._check_review()
+        self._check_memory()
+        self._optional_kind("rate_limit", RateLimit)
+
+    def _check_review(self) -> None:
+        review: Any = self.review
+        self._set("review", () if review is None else (review,) if isinstance(review, Review) else review)
+        self._make_tuple("review")
+        timings = set()
+        for index, each in enumerate(cast("Sequence[Any]", self.review)):
+            if not isinstance(each, Review):
+                message = f"Task review takes Review(timing=...), got {type(each).__name__}."
+                raise self._refuse("review", message, item=index)
+            if each.timing in timings:
+                raise self._refuse("review", f"Task review has two gates {each.timing.value!r}. Keep one.", item=index)
+            timings.add(each.timing)
+
+    def _check_memory(self) -> None:
+        if isinstance(self.memory, str):
+            self._set("memory", (self.memory,))
+        self._make_tuple("memory")
+        for index, scope in enumerate(cast("Sequence[Any]", self.memory)):
+            if not isinstance(scope, str) or not scope.strip():
+                raise self._refuse("memory", f"Task memory takes names of scopes, got {scope!r}.", item=index)
 
     def _check_context(self) -> None:
         self._make_tuple("context")
@@ -88,7 +128,12 @@ class Task(Checked):
             self._check_arity(self.handler)
         else:
             self._check_handler_tool()
-        for field, value in (("agent", self.agent), ("llm", self.llm), ("tools", self.tools or None)):
+        for field, value in (
+            ("agent", self.agent),
+            ("llm", self.llm),
+            ("tools", self.tools or None),
+            ("rate_limit", self.rate_limit),
+        ):
             if value is not None:
                 raise self._refuse(
                     field, f"A task has a handler or {field}, not both: the handler runs instead of an agent."

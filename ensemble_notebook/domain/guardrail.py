@@ -1,0 +1,28 @@
+"""Guardrails: functions that look at what goes into a task and what comes out of it (E18)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardrailResult:
+    """What a guardrail says when None or True is not clear enough.
+
+    Attributes:
+        is_success: False stops the task.
+        message: why, for the person and the trace.
+    """
+
+    is_success: bool
+    message: str = ""
+
+    @classmethod
+    def success(cls) -> GuardrailResult:
+        """Let it pass."""
+        return cls(is_success=True)
+
+    @classmethod
+    def failure(cls, message: str) -> GuardrailResult:
+        """Stop the task."""
+        return cls(is_success=False, message=message)

@@ -1,0 +1,33 @@
+"""Memory: what tasks remember under a scope, in this run or across runs (E44). Stores are in the memory layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEntry:
+    """One thing remembered.
+
+    Attributes:
+        text: what.
+        created_at: when, UTC.
+        metadata: where it came from: ``task``, ``agent``, ``run_id``, and what the store's user adds.
+    """
+
+    text: str
+    created_at: datetime
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+class MemoryStore(Protocol):
+    """Where entries are kept. Both methods may be plain or async; plain ones are called on a worker thread."""
+
+    def store(self, scope: str, entry: MemoryEntry, /) -> object:
+        """Keep an entry."""
+
+    def retrieve(self, scope: str, query: str, limit: int, /) -> Sequence[MemoryEntry]:
+        """At most `limit` entries of the scope that fit the query, best first."""

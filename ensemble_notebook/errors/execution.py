@@ -1,0 +1,240 @@
+"""What can go wrong while a run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ensemble_notebook.errors.base import EnsembleError, rebuild
+
+
+class TaskExecutionError(EnsembleError, RuntimeError):
+    """A task failed for good.
+
+    Attributes:
+        task_description: the resolved description of the failed task.
+        agent_role: who was working on it.
+        completed_task_outputs: what had been completed by then, in completion order.
+    """
+
+    def __init__(
+        self, message: str, *, task_description: str, agent_role: str, completed_task_outputs: Sequence[Any] = ()
+    ) -> None:
+        super().__init__(message)
+        self.task_description = task_description
+        self.agent_role = agent_role
+        self.completed_task_outputs = tuple(completed_task_outputs)
+
+
+class ParallelExecutionError(TaskExecutionError):
+    """Under CONTINUE_ON_ERROR at least one task failed; everything that could run did (E32).
+
+    Attributes:
+        failed_task_causes: task name -> its exception, in order of failure.
+    """
+
+    def __init__(self, message: str, *, failed_task_causes: dict[str, BaseException], **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.failed_task_causes = dict(failed_task_causes)
+
+
+class PhaseExecutionError(TaskExecutionError):
+    """At least one phase failed; unrelated phases finished, dependents were skipped (E26).
+
+    Attributes:
+        failures: a tuple of ``Failure(name, agent_role, error)``, one per failed task, in order of failure.
+    """
+
+    def __init__(self, message: str, *, failures: Sequence[Any], **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.failures = tuple(failures)
+
+
+class AgentExecutionError(EnsembleError, RuntimeError):
+    """The model of an agent could not answer, retries included (E14); the origin is the cause."""
+
+    def __init__(self, message: str, *, agent_role: str, task_description: str) -> None:
+        super().__init__(message)
+        self.agent_role = agent_role
+        self.task_description = task_description
+
+
+class ToolExecutionError(EnsembleError, RuntimeError):
+    """A tool failed. A model is told, and the run goes on (E13); only a handler that reports a failure raises it."""
+
+    def __init__(self, message: str, *, tool_name: str, tool_input: str) -> None:
+        super().__init__(message)
+        self.tool_name = tool_name
+        self.tool_input = tool_input
+
+
+class MaxIterationsExceededError(EnsembleError, RuntimeError):
+    """An agent went on calling tools after it had been told twice to stop (E12).
+
+    Attributes:
+        max_iterations: the budget of executed tool calls.
+        tool_calls_made: how many were executed.
+    """
+
+    def __init__(self, *, agent_role: str, task_description: str, max_iterations: int, tool_calls_made: int) -> None:
+        self.agent_role = agent_role
+        self.task_description = task_description
+        self.max_iterations = max_iterations
+        self.tool_calls_made = tool_calls_made
+        super().__init__(
+            f"Agent {agent_role!r} kept asking for tools after its {max_iterations} tool calls were used up. "
+            f"Raise max_iterations, or make the task or its tools simpler."
+        )
+
+
+class DeadlineExceededError(EnsembleError, TimeoutError):
+    """A model request, a task or a run took longer than it was given (E4, E38). Never retried (E30).
+
+    Attributes:
+        scope: ``"model request"``, ``"task"`` or ``"run"``.
+        timeout_s: the limit, in seconds.
+        running: what was running when time was up, in words.
+    """
+
+    def __init__(self, scope: str, timeout_s: float, running: str, remedy: str) -> None:
+        self.scope = scope
+        self.timeout_s = timeout_s
+        self.running = running
+        super().__init__(f"The {scope} took longer than {timeout_s:g} s; running was: {running}. {remedy}")
+
+
+class ConstraintViolationError(EnsembleError, RuntimeError):
+    """The manager ended well, but a worker that was required never succeeded (E25).
+
+    Attributes:
+        violations: one sentence each.
+        completed_task_outputs: what the workers had completed, in completion order.
+    """
+
+    def __init__(self, violations: Sequence[str], completed_task_outputs: Sequence[Any] = ()) -> None:
+        self.violations = tuple(violations)
+        self.completed_task_outputs = tuple(completed_task_outputs)
+        count, text = len(self.violations), "; ".join(self.violations)
+        head = "constraint violated" if count == 1 else f"constraints violated ({count})"
+        super().__init__(f"Hierarchical {head}: {text}")
+
+
+class OutputParsingError(EnsembleError, ValueError):
+    """No reply could be read as the task's `output_type`, corrections included (E16).
+
+    Attributes:
+        raw_output: the last reply.
+        output_type: what it should have been.
+        parse_errors: what was wrong with each reply, in order.
+        attempt_count: replies that were read.
+    """
+
+    def __init__(self, *, raw_output: str, output_type: Any, parse_errors: Sequence[str], attempt_count: int) -> None:
+        self.raw_output = raw_output
+        self.output_type = output_type
+        self.parse_errors = tuple(parse_errors)
+        self.attempt_count = attempt_count
+        name = getattr(output_type, "__name__", "the JSON schema")
+        tries = "The reply" if attempt_count == 1 else f"None of {attempt_count} replies"
+        verb = "is no valid" if attempt_count == 1 else "is a valid"
+        super().__init__(
+            f"{tries} {verb} {name}: {self.parse_errors[-1].rstrip('.')}. "
+            f"Raise max_output_retries, or make the type or the task simpler."
+        )
+
+
+class GuardrailViolationError(EnsembleError, RuntimeError):
+    """A guardrail stopped a task (E18).
+
+    Attributes:
+        kind: ``"input"`` or ``"output"``.
+        message: what the guardrail said.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        self.kind = kind
+        self.message = message
+        super().__init__(f"The {kind} guardrail stopped the task: {message}")
+
+
+class RateLimitTimeoutError(EnsembleError, TimeoutError):
+    """A model request would have to wait longer for its rate limit than the limit allows (E37).
+
+    Attributes:
+        rate_limit: the `RateLimit`.
+        wait_timeout: seconds.
+    """
+
+    def __init__(self, rate_limit: Any, wait_timeout: float) -> None:
+        self.rate_limit = rate_limit
+        self.wait_timeout = wait_timeout
+        super().__init__(
+            f"No place within {wait_timeout:g} s under {rate_limit!r}. "
+            f"Raise its wait_timeout or its requests, or run fewer tasks side by side."
+        )
+
+
+class BudgetExceededError(EnsembleError, RuntimeError):
+    """A model request does not fit into what the budget leaves (E36). Ends the run with a status, not with a raise.
+
+    Attributes:
+        budget: the `Budget`.
+        limit: name of the limit that it would pass, such as ``"max_tokens"``.
+    """
+
+    def __init__(self, message: str, *, budget: Any, limit: str) -> None:
+        self.budget = budget
+        self.limit = limit
+        super().__init__(message)
+
+
+class ReviewTimeoutError(EnsembleError, TimeoutError):
+    """Nobody answered a review in time, and its `on_timeout` is ``fail`` (E45).
+
+    Attributes:
+        request: the `ReviewRequest`.
+        timeout_s: how long was waited.
+    """
+
+    def __init__(self, message: str, *, request: Any, timeout_s: float) -> None:
+        self.request = request
+        self.timeout_s = timeout_s
+        super().__init__(message)
+
+
+class ReviewRejectedError(EnsembleError, RuntimeError):
+    """A review rejected a task or a phase.
+
+    Attributes:
+        reason: what the reviewer said.
+    """
+
+    def __init__(self, message: str, *, reason: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+class ReplayError(EnsembleError, LookupError):
+    """A recording has no answer to a model request, or is none (E42)."""
+
+
+class TraceFormatError(EnsembleError, ValueError):
+    """A file is no execution trace, or not a whole one (T12)."""
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """A person stopped the run (E35). A `KeyboardInterrupt`, so that "Run All" stops here too.
+
+    Attributes:
+        output: the partial ``EnsembleOutput``.
+    """
+
+    output: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles with its output."""
+        return rebuild, (type(self), self.args, self.__dict__)
+
+    def _render_traceback_(self) -> list[str]:
+        """One line: an interrupt is no mistake."""
+        return [f"Stopped: {self}"]
