@@ -23,7 +23,6 @@ from ensemble_notebook.cell.spelling import (
     read_model_spelling,
     read_spelling,
 )
-from ensemble_notebook.domain.definition import later_message
 
 Form = Callable[[Node, str], Any]
 
@@ -109,11 +108,6 @@ class FieldReader:
         """The field that a key names; reports every spelling that is not the language's own."""
         scope, word = draft.scope, key.text
         spelling = read_spelling(scope, word)
-        if spelling.name in scope.later:
-            what = scope.later[spelling.name]
-            what = f"here {spelling.name!r}: {what}" if spelling.is_familiar else what
-            message = later_message(f"{scope.name} key", word, what)
-            raise MisreadError(key.place, message, "The other keys work without it.")
         if spelling.name not in scope.keys and spelling.name != ASYNC_EXECUTION:
             raise self._unknown(key, node, draft)
         if spelling.is_familiar:

@@ -13,22 +13,13 @@ from dataclasses import dataclass, field
 from keyword import iskeyword
 from typing import Any, Final, NoReturn
 
-from ensemble_notebook.domain.choice import LATER_WORKFLOWS, Workflow
-from ensemble_notebook.domain.definition import later_message
+from ensemble_notebook.domain.choice import Workflow
 from ensemble_notebook.domain.template import is_variable_name
 from ensemble_notebook.errors import ValidationError, did_you_mean, nearest
 
 MAGIC: Final = "%%ensemble"
 DEFAULT_OUT: Final = "_ensemble"
 
-_LATER: Final = {
-    "--capture": "capture modes",
-    "--reuse": "reuse of earlier runs",
-    "--record": "record and replay",
-    "--replay": "record and replay",
-    "--map": "one run per row",
-    "--budget": "budgets",
-}
 _EXAMPLES: Final = """
 examples:
   %%ensemble                                   the smallest cell is a list, which is a chain
@@ -119,8 +110,6 @@ class _Parser(argparse.ArgumentParser):
 
     def _unknown(self, word: str) -> str:
         option = word.partition("=")[0]
-        if option in _LATER:
-            return later_message("option", option, _LATER[option])
         if not option.startswith("-"):
             return f"{word!r} belongs to no option; a value with spaces needs quotes"
         known = [each for each in self._option_string_actions if each.startswith("--") or len(option) == 2]
@@ -209,8 +198,6 @@ def _seconds(text: str) -> float:
 
 def _workflow(text: str) -> Workflow:
     name = text.lower()
-    if name in LATER_WORKFLOWS:
-        raise argparse.ArgumentTypeError(later_message("workflow", name, LATER_WORKFLOWS[name]))
     names = [each.value for each in Workflow]
     if name not in names:
         raise argparse.ArgumentTypeError(f"can't be {text!r}.{did_you_mean(text, names)}")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.agent import INHERIT, Agent
 from ensemble_notebook.domain.cost import CostConfiguration
-from ensemble_notebook.domain.definition import field_names, later_fields
+from ensemble_notebook.domain.definition import field_names
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.phase import Phase
 from ensemble_notebook.domain.task import STOCK_EXPECTED_OUTPUT, Task
@@ -68,13 +68,11 @@ class Scope:
         name: what the place is, e.g. ``"agent"``.
         label: the same with its article, for messages.
         keys: the valid ones, in the order of the definition.
-        later: keys that a later version brings: name -> what they are.
     """
 
     name: str
     label: str
     keys: Mapping[str, Key]
-    later: Mapping[str, str]
 
 
 _AGENT: Final = {
@@ -138,12 +136,6 @@ _LEFT_OUT: Final[Mapping[str, Any]] = {
     "EnsembleDefinition.inputs": None,
 }
 _NULLABLE: Final = {"llm_timeout", "timeout", "background", "max_concurrency"}
-_LATER_WORDS: Final = {
-    "manager": "the hierarchical workflow",
-    "constraints": "the hierarchical workflow",
-    "policies": "delegation",
-    "review": "human review",
-}
 
 
 def _keys(cls: type, words: Mapping[str, tuple[Kind, str]]) -> dict[str, Key]:
@@ -160,18 +152,15 @@ def _keys(cls: type, words: Mapping[str, tuple[Kind, str]]) -> dict[str, Key]:
     return found
 
 
-AGENT: Final = Scope("agent", "an agent", _keys(Agent, _AGENT), later_fields(Agent))
-TASK: Final = Scope("task", "a task", _keys(Task, _TASK), later_fields(Task))
-PHASE: Final = Scope("phase", "a phase", _keys(Phase, _PHASE), later_fields(Phase))
-CELL: Final = Scope(
-    "cell", "a cell", _keys(EnsembleDefinition, _CELL), {**later_fields(EnsembleDefinition), **_LATER_WORDS}
-)
-COST: Final = Scope("cost", "a cost", _keys(CostConfiguration, _COST), {})
+AGENT: Final = Scope("agent", "an agent", _keys(Agent, _AGENT))
+TASK: Final = Scope("task", "a task", _keys(Task, _TASK))
+PHASE: Final = Scope("phase", "a phase", _keys(Phase, _PHASE))
+CELL: Final = Scope("cell", "a cell", _keys(EnsembleDefinition, _CELL))
+COST: Final = Scope("cost", "a cost", _keys(CostConfiguration, _COST))
 MODEL: Final = Scope(
     "llm",
     "a model",
     {name: Key(name, kind, meaning, is_required=name == "model") for name, (kind, meaning) in _MODEL.items()},
-    {},
 )
 WORDS: Final = frozenset(name for scope in (CELL, PHASE, AGENT, TASK) for name in scope.keys)
 PHASE_WORDS: Final = frozenset({"tasks", "after", "workflow", "when"})

@@ -53,7 +53,7 @@ class Spelling:
 
 def read_spelling(scope: Scope, key: str) -> Spelling:
     """The key of the language that is meant; an unknown one stays as it is."""
-    known = {*scope.keys, *scope.later}
+    known = scope.keys
     if key in known:
         return Spelling(key, False)
     snake = _CAMEL.sub(lambda match: "_" + match[1].lower(), key)
