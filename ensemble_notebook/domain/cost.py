@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
+from typing import Protocol
 
 from ensemble_notebook.domain.definition import Checked, definition
+from ensemble_notebook.domain.metric import TokenUsage
 
 
 @definition
@@ -30,3 +34,23 @@ class CostConfiguration(Checked):
                 raise self._refuse(name, f"CostConfiguration {name} must be a price per token >= 0, got {value!r}.")
             self._set(name, rate)
         self._require_text("currency")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The cost of one request's input (cached part included) and output."""
+
+    input: Decimal
+    output: Decimal
+
+    @property
+    def total(self) -> Decimal:
+        """Both."""
+        return self.input + self.output
+
+
+class Pricing(Protocol):
+    """The seam between the engine, which holds budgets, and whoever knows prices."""
+
+    def __call__(self, usage: TokenUsage, *, provider: str | None, model: str, at: datetime) -> Price | None:
+        """The price of one request; None where it is unknown (T3)."""

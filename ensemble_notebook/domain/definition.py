@@ -25,7 +25,8 @@ def definition(cls: type[D]) -> type[D]:
     Its constructor answers unknown and missing field names with a `ValidationError` that names the right one (E5).
     A field is taken by position, too, when it is declared as ``field(kw_only=False)``.
     """
-    made: Any = dataclass(frozen=True, slots=True, kw_only=True, eq=False)(cls)
+    # Weakly referable, so that what the engine counts for a definition goes with it.
+    made: Any = dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)(cls)
     init: Callable[..., None] = made.__init__
     places = [each.name for each in fields(made) if not each.kw_only]
 

@@ -111,3 +111,15 @@ class Spending:
     cost: Decimal = Decimal(0)
     tokens: int = 0
     llm_calls: int = 0
+
+    def __add__(self, other: Spending) -> Spending:
+        """Both together."""
+        return Spending(
+            cost=self.cost + other.cost, tokens=self.tokens + other.tokens, llm_calls=self.llm_calls + other.llm_calls
+        )
+
+    def __sub__(self, other: Spending) -> Spending:
+        """What is left without the other."""
+        return Spending(
+            cost=self.cost - other.cost, tokens=self.tokens - other.tokens, llm_calls=self.llm_calls - other.llm_calls
+        )

@@ -5,30 +5,15 @@ The list is never updated from here: no price opens a connection (E43).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 
-from ensemble_notebook.domain.cost import CostConfiguration
+from ensemble_notebook.domain.cost import CostConfiguration, Price
 from ensemble_notebook.domain.metric import TokenUsage
 
 FREE_PROVIDERS: Final = frozenset({"local", "scripted"})
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """The cost of one request's input (cached part included) and output."""
-
-    input: Decimal
-    output: Decimal
-
-    @property
-    def total(self) -> Decimal:
-        """Both."""
-        return self.input + self.output
-
 
 NOTHING: Final = Price(Decimal(0), Decimal(0))
 
