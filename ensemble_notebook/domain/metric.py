@@ -38,7 +38,10 @@ class Metrics:
         tokens_complete: False when some request's tokens are unknown.
         llm_call_count: model calls asked for; `llm_attempt_count` counts the physical requests behind them.
         tool_call_count: executed tool calls.
-        llm_latency, tool_time: sums of durations; calls side by side add up.
+        delegation_count: delegations that were asked for, refused ones included.
+        memory_retrieve_count, memory_store_count: memory operations.
+        llm_latency, tool_time, prompt_build_time, memory_time, human_wait_time: sums of durations; what runs side by
+            side adds up. A tool's time is its own: without what it delegates or asks a person.
         cost: the known part in `currency`; None when no request's price is known.
         cost_complete: False when some request's price is unknown.
     """
@@ -50,8 +53,14 @@ class Metrics:
     llm_call_count: int = 0
     llm_attempt_count: int = 0
     tool_call_count: int = 0
+    delegation_count: int = 0
+    memory_retrieve_count: int = 0
+    memory_store_count: int = 0
     llm_latency: timedelta = timedelta()
     tool_time: timedelta = timedelta()
+    prompt_build_time: timedelta = timedelta()
+    memory_time: timedelta = timedelta()
+    human_wait_time: timedelta = timedelta()
     cost: Decimal | None = None
     cost_complete: bool = True
     currency: str = "USD"

@@ -70,7 +70,9 @@ class CallFold:
 
     def _turn_started(self, event: ev.TurnStarted) -> None:
         span = self._tree.begin(event, SpanKind.TURN, f"turn {event.iteration}", event.agent)
-        span.iteration = event.iteration
+        span.iteration, span.is_fallback = event.iteration, event.is_fallback
+        if event.is_correction:
+            span.attributes = {"is_correction": True}
 
     def _turn_ended(self, event: ev.TurnEnded) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:
@@ -226,9 +228,10 @@ class CallFold:
             self._tree.touch(asker)
         is_executed = event.outcome is not ToolOutcome.SKIPPED_MAX_ITERATIONS
         for tally in self._tree.sums_around(span):
-            tally.tool_wait_ms += waited_ms
             tally.tool_call_count += is_executed
-            tally.tool_ms += (span.duration_ms or 0.0) if is_executed else 0.0
+            tally.tool_ms += (span.self_ms or 0.0) if is_executed else 0.0
+        for tally in self._tree.waits_around(span):
+            tally.tool_wait_ms += waited_ms
 
     def _leave_tool_group(self, span: Span) -> float:
         """Milliseconds that the turn has waited for tools, once the last of those side by side is back; before, 0."""

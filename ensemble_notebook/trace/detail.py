@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -18,8 +19,8 @@ LAST_MESSAGES: Final = 90
 def details_of(fold: TraceFold, span_id: str, longest_text: int = LONGEST_TEXT) -> dict[str, Any]:
     """The details message of a span; one that is not in the run gets an error that says so.
 
-    Texts over `longest_text` characters are cut, with a note of how much was left out; so is the middle of a very
-    long conversation.
+    ``attributes`` are what only spans of this kind have, such as the scope of a delegation. Texts over `longest_text`
+    characters are cut, with a note of how much was left out; so is the middle of a very long conversation.
     """
     span = fold.spans.get(span_id)
     if span is None:
@@ -32,6 +33,7 @@ def details_of(fold: TraceFold, span_id: str, longest_text: int = LONGEST_TEXT) 
         messages=_conversation(_messages(fold, span), longest_text),
         input=_cut(json.dumps(dict(fold.inputs)) if span is fold.run and fold.inputs else span.input, longest_text),
         output=_cut(output, longest_text),
+        attributes=None if span.attributes is None else dict(span.attributes),
         error=None if span.error_type is None else {"type": span.error_type, "message": span.error_message or ""},
     )
 
@@ -42,7 +44,7 @@ def is_empty(details: dict[str, Any]) -> bool:
 
 
 def _message(span_id: str, **content: Any) -> dict[str, Any]:
-    empty: dict[str, Any] = {"messages": [], "input": None, "output": None, "error": None}
+    empty: dict[str, Any] = {"messages": [], "input": None, "output": None, "attributes": None, "error": None}
     return {"kind": "details", "span_id": span_id, **empty, **content}
 
 
@@ -51,7 +53,7 @@ def _messages(fold: TraceFold, span: Span) -> Sequence[Message]:
     said = fold.messages.get(span.task_id or "", [])
     if span.kind is SpanKind.TASK:
         return said
-    until = fold.count if span.end_seq is None else span.end_seq
+    until = math.inf if span.end_seq is None else span.end_seq
     if span.kind is SpanKind.TURN:
         return [each for each in said if span.seq <= each.seq <= until]
     if span.kind in (SpanKind.LLM, SpanKind.ATTEMPT):

@@ -12,14 +12,16 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ensemble_notebook.domain import event as ev
-from ensemble_notebook.domain.choice import ExitReason, PhaseStatus, RunStatus, SpanStatus
+from ensemble_notebook.domain.choice import CaptureMode, ExitReason, PhaseStatus, RunStatus, SpanStatus
 from ensemble_notebook.domain.cost import CostConfiguration
+from ensemble_notebook.domain.limit import Budget
 from ensemble_notebook.domain.metric import Metrics
-from ensemble_notebook.domain.plan import ExecutionPlan
+from ensemble_notebook.domain.plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.trace.call import CallFold
 from ensemble_notebook.trace.conversation import ConversationLog
 from ensemble_notebook.trace.critical import settle
 from ensemble_notebook.trace.span import Message, Span, SpanKind
+from ensemble_notebook.trace.step import StepFold
 from ensemble_notebook.trace.tally import Tally
 from ensemble_notebook.trace.text import StreamedText, safe_text
 from ensemble_notebook.trace.tree import ErrorFacts, SpanTree, error_facts, to_ms
@@ -40,6 +42,7 @@ class TraceFold:
         tree: the spans, and which of them changed when. log: the messages.
         run: the span of the run itself; None before it starts.
         status, exit_reason: of the run. error: type and message of what ended it, or None.
+        agents, budget, capture_mode: as the run began with them.
         note: what is being prepared, e.g. a model that is loading; None once a model was asked, or after the end.
     """
 
@@ -54,6 +57,9 @@ class TraceFold:
         self.workflow: str | None = None
         self.inputs: Mapping[str, str] = {}
         self.max_concurrency: int | None = None
+        self.agents: tuple[PlannedAgent, ...] = ()
+        self.budget: Budget | None = None
+        self.capture_mode = CaptureMode.OFF
         self.plan: ExecutionPlan | None = None
         self.status = RunStatus.PENDING
         self.exit_reason: ExitReason | None = None
@@ -61,6 +67,7 @@ class TraceFold:
         self.warnings: list[str] = []
         self.note: str | None = None
         self._calls = CallFold(self.tree, self.log, cost)
+        self._prompts: dict[str, tuple[float, float]] = {}
         self._handlers: dict[type[ev.Event], Callable[[Any], None]] = {
             ev.RunStarted: self._run_started,
             ev.PlanMade: self._plan_made,
@@ -69,13 +76,18 @@ class TraceFold:
             ev.RunEnded: self._run_ended,
             ev.PhaseStarted: self._phase_started,
             ev.PhaseEnded: self._phase_ended,
+            ev.PhaseRetried: self._sent_back,
             ev.PhaseSkipped: self._phase_skipped,
             ev.TaskStarted: self._task_started,
             ev.TaskInputPrepared: self._task_input_prepared,
+            ev.TaskRetried: self._sent_back,
+            ev.TaskFellBack: self._task_fell_back,
             ev.TaskCompleted: self._task_completed,
             ev.TaskFailed: self._task_failed,
             ev.TaskSkipped: self._task_skipped,
+            ev.BudgetWarning: self._warned,
             **self._calls.handlers(),
+            **StepFold(self.tree).handlers(),
         }
 
     @classmethod
@@ -134,7 +146,8 @@ class TraceFold:
     def _run_started(self, event: ev.RunStarted) -> None:
         self.run_id, self.name, self.workflow = event.run_id, event.name, str(event.workflow)
         self.inputs = {name: safe_text(value) for name, value in event.inputs.items()}
-        self.max_concurrency = event.max_concurrency
+        self.max_concurrency, self.budget = event.max_concurrency, event.budget
+        self.agents, self.capture_mode = event.agents, event.capture_mode
         self.status = RunStatus.RUNNING
         self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")
 
@@ -147,13 +160,14 @@ class TraceFold:
             phase.depends_on = after
         for planned, span_id in zip(plan.tasks, event.task_span_ids, strict=True):
             parent_id = event.span_id if planned.phase is None else phase_ids[planned.phase]
-            task = self.tree.enter(event, SpanKind.TASK, planned.name, span_id, parent_id, agent=planned.agent)
+            facts = {"agent": planned.agent, "is_planned": True}
+            task = self.tree.enter(event, SpanKind.TASK, planned.name, span_id, parent_id, **facts)
             task.depends_on, task.description = planned.depends_on, safe_text(planned.description)
 
     def _noted(self, event: ev.Noted) -> None:
         self.note = safe_text(event.message)
 
-    def _warned(self, event: ev.Warned) -> None:
+    def _warned(self, event: ev.Warned | ev.BudgetWarning) -> None:
         self.warnings.append(safe_text(event.message))
 
     def _run_ended(self, event: ev.RunEnded) -> None:
@@ -194,14 +208,42 @@ class TraceFold:
 
     def _task_started(self, event: ev.TaskStarted) -> None:
         span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent)
-        span.description, span.queue_ms = safe_text(event.description), to_ms(event.queued_s)
+        span.description = safe_text(event.description)
+        span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
+        if span.pauses:
+            span.attempt = (span.attempt or 1) + 1
+        self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
 
     def _task_input_prepared(self, event: ev.TaskInputPrepared) -> None:
         span = self.tree.open.get(event.span_id)
+        if span is None:
+            return
+        span.context = event.context
+        if event.system_prompt:
+            self.log.say(event, span, "system", event.system_prompt)
+        self.log.say(event, span, "user", event.user_prompt)
+        since_ms, covered_ms = self._prompts.pop(event.span_id, (None, 0.0))
+        if since_ms is not None:
+            built_ms = to_ms(event.offset_s) - since_ms - (span.covered_ms - covered_ms)
+            for tally in self.tree.sums_around(span):
+                tally.prompt_ms += built_ms
+
+    def _sent_back(self, event: ev.TaskRetried | ev.PhaseRetried) -> None:
+        """A review wants it done again: a task goes on in its span, the tasks of a phase start again in theirs."""
+        span = self.tree.open.get(event.span_id)
+        if span is None:
+            return
+        span.attempt = event.attempt
+        self.tree.touch(span)
+        if span.kind is SpanKind.TASK:
+            self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
+
+    def _task_fell_back(self, event: ev.TaskFellBack) -> None:
+        span = self.tree.open.get(event.span_id)
         if span is not None:
-            if event.system_prompt:
-                self.log.say(event, span, "system", event.system_prompt)
-            self.log.say(event, span, "user", event.user_prompt)
+            span.is_fallback = True
+            for tally in self.tree.sums_around(span):
+                tally.fallback_count += 1
 
     def _task_completed(self, event: ev.TaskCompleted) -> None:
         span = self._end(event, SpanStatus.OK)

@@ -16,6 +16,7 @@ from ensemble_notebook.trace.span import Span, SpanKind
 from ensemble_notebook.trace.text import shorten
 
 LONGEST_TEXT: Final = 500
+LONGEST_QUESTION: Final = 2_000
 MOST_ACTIVE: Final = 20
 MOST_WARNINGS: Final = 20
 
@@ -32,6 +33,9 @@ _PLAIN: Final = (
     "retry_reason",
     "finish_reason",
     "error_type",
+    "delegate_to",
+    "delegation_id",
+    "review_decision",
 )
 _TEXTS: Final = ("description", "error_message", "reason")
 _TIMES: Final = (
@@ -40,14 +44,20 @@ _TIMES: Final = (
     "queue_ms",
     "backoff_ms",
     "time_to_first_token_ms",
+    "human_wait_ms",
     "slack_ms",
 )
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "reasoning_tokens")
-_BUSY: Final = (SpanKind.LLM, SpanKind.TOOL)
+_BUSY: Final = (SpanKind.LLM, SpanKind.TOOL, SpanKind.REVIEW)
+_WITH_FACTS: Final = (SpanKind.DELEGATION, SpanKind.REVIEW, SpanKind.MEMORY)
 
 
 def row_of(span: Span) -> dict[str, Any]:
-    """One row. Tokens and cost of anything but an attempt are sums over the attempts beneath (T2)."""
+    """One row. Tokens and cost of anything but an attempt are sums over the attempts beneath (T2).
+
+    Delegations, reviews and memory operations have what only they have in a field of the kind's name; ``guardrail``
+    says what one looks at (input or output), ``wait`` what a wait waits for.
+    """
     row: dict[str, Any] = {
         "span_id": span.span_id,
         "kind": span.kind.value,
@@ -66,13 +76,19 @@ def row_of(span: Span) -> dict[str, Any]:
     row["model"] = span.model or span.model_requested
     row["depends_on"] = list(span.depends_on) or None
     row["is_scripted"] = span.is_scripted or None
+    row["is_fallback"] = span.is_fallback or None
     row["critical"] = span.critical or None
-    if span.start_ms is not None:
+    row["wait"] = span.wait_kind
+    facts = span.attributes or {}
+    if span.kind in _WITH_FACTS:
+        row[span.kind.value] = {name: _short(value) for name, value in facts.items()}
+    elif span.kind is SpanKind.GUARDRAIL:
+        row["guardrail"] = facts.get("kind")
+    if span.start_ms is not None and (span.tally is not None or span.usage_leaf):
         sums = span if span.tally is None else span.tally
-        if span.kind is not SpanKind.TOOL:
-            for name in _TOKENS:
-                row[name] = getattr(sums, name)
-            row["cost"] = _number(sums.cost)
+        for name in _TOKENS:
+            row[name] = getattr(sums, name)
+        row["cost"] = _number(sums.cost)
     return {name: value for name, value in row.items() if value is not None}
 
 
@@ -94,6 +110,11 @@ def run_of(fold: TraceFold, now: datetime) -> dict[str, Any]:
         "tasks_skipped": counts[SpanStatus.SKIPPED],
         "phases_now": [span.name for span in fold.tree.open.values() if span.kind is SpanKind.PHASE],
         "active": _active(fold),
+        "waiting": [
+            span.span_id
+            for span in fold.tree.open.values()
+            if span.kind is SpanKind.REVIEW and span.status is SpanStatus.WAITING
+        ],
         "input_tokens": metrics.input_tokens,
         "output_tokens": metrics.output_tokens,
         "cache_read_tokens": (tally and tally.cache_read_tokens) or 0,
@@ -105,6 +126,9 @@ def run_of(fold: TraceFold, now: datetime) -> dict[str, Any]:
         "tool_call_count": metrics.tool_call_count,
         "errors": 0 if tally is None else tally.error_count,
         "retries": 0 if tally is None else tally.retry_count,
+        "fallbacks": 0 if tally is None else tally.fallback_count,
+        "delegations": metrics.delegation_count,
+        "budget": _budget(fold),
         "max_concurrency": fold.max_concurrency,
         "is_scripted": fold.is_scripted,
         "warnings": [shorten(each, LONGEST_TEXT) for each in fold.warnings[-MOST_WARNINGS:]],
@@ -120,6 +144,31 @@ def phases_of(fold: TraceFold) -> list[dict[str, Any]]:
         for span in fold.spans.values()
         if span.kind is SpanKind.PHASE
     ]
+
+
+def _budget(fold: TraceFold) -> dict[str, Any] | None:
+    """The limits, what this run has spent of them, and the largest share; None without a budget."""
+    if fold.budget is None:
+        return None
+    metrics = fold.metrics
+    spent = {
+        "max_cost": metrics.cost or 0,
+        "max_tokens": metrics.total_tokens,
+        "max_llm_calls": metrics.llm_attempt_count,
+    }
+    limits = fold.budget.limits
+    return {
+        **{name: _number(limits.get(name)) for name in spent},
+        "cost": _number(metrics.cost),
+        "tokens": metrics.total_tokens,
+        "llm_calls": metrics.llm_attempt_count,
+        "warn_at": fold.budget.warn_at,
+        "share": max(_number(float(spent[name]) / float(limit)) or 0.0 for name, limit in limits.items()),
+    }
+
+
+def _short(value: Any) -> Any:
+    return shorten(value, LONGEST_QUESTION) if isinstance(value, str) else value
 
 
 def _active(fold: TraceFold) -> list[dict[str, Any]]:

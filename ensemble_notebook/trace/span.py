@@ -5,11 +5,12 @@ Plain records: how they come about is the fold's business, how they look is that
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from ensemble_notebook.domain.choice import SpanStatus
 from ensemble_notebook.trace.tally import Tally
@@ -24,7 +25,22 @@ class SpanKind(StrEnum):
     TURN = "turn"
     LLM = "llm"
     ATTEMPT = "attempt"
+    WAIT = "wait"
     TOOL = "tool"
+    DELEGATION = "delegation"
+    REVIEW = "review"
+    GUARDRAIL = "guardrail"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """The time between the end of a task and its next start, after its phase was sent back (E28)."""
+
+    end_seq: int
+    end_ms: float
+    seq: int
+    start_ms: float
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,20 +51,30 @@ class Span:
         place: how many spans were there before it; those planned come in the order of the plan, which no start changes.
         seq, end_seq: numbers of the events that started (of a ghost: announced) and ended it.
         task_id: `span_id` of the task it belongs to; its own for a task.
+        is_planned: a task of the plan; delegated work is none.
         start_ms, end_ms: milliseconds since the run started; both None for what never ran.
         resolved_ms: when it ended or was skipped.
+        pauses: a task was over in between, because its phase was sent back.
         depends_on: names of the tasks or phases that it waited for.
+        context: names of the tasks whose outputs it was given.
         queue_ms: a task was ready and waited for a free place.
         backoff_ms: the wait after a failed attempt, before the next one.
         latency_ms: of the last attempt of an LLM call.
         error_type, error_message: where `status` is ERROR; taken from a child where the failure came from there.
         is_origin: True where an error began, so that each failure counts once.
-        attempt: number of an attempt, from 1; of an LLM call, how many there were.
+        attempt: number of an attempt, from 1; of an LLM call, how many there were; of a task or phase, how often it was
+            done, where it was sent back.
+        is_fallback: a fallback agent is at work; of a task: one took over (E31).
         iteration: number of the turn it belongs to, from 1.
         usage_leaf: True for attempts, which alone hold tokens and cost (T2); others have them in `tally`.
         tool_request_count: tool calls that the reply of an LLM call asks for.
-        reason: why it was skipped.
-        input, output: arguments and result of a tool call; text of a reply; output of a task. Secrets masked (T7).
+        reason: why it was skipped, or a delegation refused.
+        delegate_to, delegation_id: of a delegation: role of the worker, id of request and response; all that happens in
+            it has the id, too.
+        human_wait_ms: of a review: how long nothing but its answer was missing.
+        attributes: what only its kind has: see `step`.
+        input, output: arguments and result of a tool call; text of a reply; output of a task; what was asked and
+            answered in a delegation or review. Secrets masked (T7).
         lane: number of the sub-lane inside its task, for calls side by side (W1).
         critical, slack_ms: on the longest chain; how much later it could have ended. None before the run has ended.
         tally: sums over the leaves beneath; None for a leaf.
@@ -69,7 +95,9 @@ class Span:
     task_id: str | None = None
     task: str | None = None
     agent: str | None = None
+    is_planned: bool = False
     depends_on: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
     description: str | None = None
 
     end_seq: int | None = None
@@ -78,10 +106,13 @@ class Span:
     start_ms: float | None = None
     end_ms: float | None = None
     resolved_ms: float | None = None
+    pauses: tuple[Pause, ...] = ()
     queue_ms: float | None = None
     backoff_ms: float | None = None
     latency_ms: float | None = None
     time_to_first_token_ms: float | None = None
+    human_wait_ms: float | None = None
+    wait_kind: str | None = None
 
     error_type: str | None = None
     error_message: str | None = None
@@ -91,6 +122,7 @@ class Span:
     max_attempts: int | None = None
     retry_reason: str | None = None
     iteration: int | None = None
+    is_fallback: bool = False
 
     provider: str | None = None
     model_requested: str | None = None
@@ -113,6 +145,10 @@ class Span:
     tool_call_id: str | None = None
     outcome: str | None = None
     tool_request_count: int | None = None
+    delegate_to: str | None = None
+    delegation_id: str | None = None
+    review_decision: str | None = None
+    attributes: Mapping[str, Any] | None = None
     input: str | None = None
     output: str | None = None
 
@@ -130,12 +166,12 @@ class Span:
 
     @property
     def duration_ms(self) -> float | None:
-        """Length, retries and back-off included; None while it runs and for what never ran."""
+        """First start to last end, retries and waits included; None while it runs and for what never ran."""
         return None if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
 
     @property
     def self_ms(self) -> float | None:
-        """The part of the length in which no child was running."""
+        """The part of the length in which it was not over in between, and no child was running."""
         duration = self.duration_ms
         return None if duration is None else max(0.0, duration - self.covered_ms)
 

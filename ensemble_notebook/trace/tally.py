@@ -16,19 +16,28 @@ from ensemble_notebook.domain.metric import Metrics, TokenUsage
 class Tally:
     """What the attempts and tool calls beneath a span add up to.
 
-    A sum of tokens is None as long as no part of it is known although something was asked for (T3). Calls side by
-    side add up in `llm_ms` and `tool_ms`; `tool_wait_ms` is the time in which a turn had tools running, counted once.
+    A sum of tokens is None as long as no part of it is known although something was asked for (T3). What runs side by
+    side adds up in all times but `tool_wait_ms`, the time in which a turn had tools running, counted once. `tool_ms` is
+    the tools' own time: what they delegate or ask a person is counted where it is done.
     """
 
     llm_call_count: int = 0
     llm_attempt_count: int = 0
     retry_count: int = 0
     tool_call_count: int = 0
+    delegation_count: int = 0
+    fallback_count: int = 0
+    memory_retrieve_count: int = 0
+    memory_store_count: int = 0
     error_count: int = 0
     llm_ms: float = 0.0
     tool_ms: float = 0.0
     tool_wait_ms: float = 0.0
     backoff_ms: float = 0.0
+    wait_ms: float = 0.0
+    human_wait_ms: float = 0.0
+    prompt_ms: float = 0.0
+    memory_ms: float = 0.0
     tokens_complete: bool = True
     known_input: int | None = None
     known_output: int | None = None
@@ -122,8 +131,14 @@ class Tally:
             llm_call_count=self.llm_call_count,
             llm_attempt_count=self.llm_attempt_count,
             tool_call_count=self.tool_call_count,
+            delegation_count=self.delegation_count,
+            memory_retrieve_count=self.memory_retrieve_count,
+            memory_store_count=self.memory_store_count,
             llm_latency=timedelta(milliseconds=self.llm_ms),
             tool_time=timedelta(milliseconds=self.tool_ms),
+            prompt_build_time=timedelta(milliseconds=self.prompt_ms),
+            memory_time=timedelta(milliseconds=self.memory_ms),
+            human_wait_time=timedelta(milliseconds=self.human_wait_ms),
             cost=self.cost,
             cost_complete=self.cost_complete,
             currency=currency,

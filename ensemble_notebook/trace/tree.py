@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.choice import SpanStatus
 from ensemble_notebook.domain.event import Event
-from ensemble_notebook.trace.span import Span, SpanKind
+from ensemble_notebook.trace.span import Pause, Span, SpanKind
 from ensemble_notebook.trace.tally import Tally
 from ensemble_notebook.trace.text import safe_text, shorten
 
 ErrorFacts = tuple[str, str | None]
 
-_LEAVES: Final = (SpanKind.ATTEMPT, SpanKind.TOOL)
+# Spans that sum up nothing: a delegation inside a tool call has its own sums.
+_LEAVES: Final = (SpanKind.ATTEMPT, SpanKind.TOOL, SpanKind.WAIT, SpanKind.GUARDRAIL, SpanKind.MEMORY)
 _LONGEST_MESSAGE: Final = 4_000
 _UNEXPLAINED: Final[ErrorFacts] = ("Unknown", None)
 
@@ -44,7 +45,7 @@ class SpanTree:
         version: the number of the event being folded, from 1; what it changes gets this version.
         spans: by id, in order of first appearance.
         open: those that are running, by id, in order of start.
-        task_counts: how many tasks are in each status.
+        task_counts: how many tasks of the plan are in each status.
     """
 
     def __init__(self, currency: str) -> None:
@@ -76,11 +77,14 @@ class SpanTree:
             span.task_id, span.task = parent.task_id, parent.task
             span.phase = span.phase or parent.phase
             span.agent = span.agent or parent.agent
-            span.iteration = parent.iteration
+            span.delegation_id = parent.delegation_id
+            if kind is not SpanKind.TASK and parent.kind is not SpanKind.TASK:
+                span.iteration, span.is_fallback = parent.iteration, parent.is_fallback
         if kind is SpanKind.TASK:
             span.task_id, span.task = span_id, name
+        if span.is_planned:
             self.task_counts[SpanStatus.PENDING] += 1
-        if kind is not SpanKind.TOOL:
+        if kind is SpanKind.ATTEMPT or kind not in _LEAVES:
             span.currency = self._currency
         if kind not in _LEAVES:
             span.tally = Tally()
@@ -93,20 +97,25 @@ class SpanTree:
         span = self.spans.get(event.span_id)
         if span is None:
             span = self.enter(event, kind, name, event.span_id, event.parent_id, phase=event.phase)
-        span.seq = event.seq
+        if span.start_ms is None:
+            span.seq = event.seq
         span.depends_on = event.depends_on or span.depends_on
         return span
 
     def begin(self, event: Event, kind: SpanKind, name: str, agent: str | None = None) -> Span:
-        """A span starts."""
+        """A span starts, or goes on: a task whose phase was sent back starts again in the same span (E28)."""
         span = self.of_event(event, kind, name)
         span.agent = agent or span.agent
-        span.start_ms, span.start_time = to_ms(event.offset_s), event.time
+        now_ms = to_ms(event.offset_s)
+        if span.start_ms is None:
+            span.start_ms, span.start_time = now_ms, event.time
+        if span.end_seq is not None:
+            _reopen(span, event.seq, now_ms)
         self.open[span.span_id] = span
         self.set_status(span, SpanStatus.RUNNING)
         if (parent := span.parent) is not None:
             if parent.open_children == 0:
-                parent.covered_from_ms = span.start_ms
+                parent.covered_from_ms = now_ms
             parent.open_children += 1
         return span
 
@@ -125,14 +134,18 @@ class SpanTree:
             self._fail(span, error)
 
     def skip(self, event: Event, span: Span, reason: str) -> None:
-        """A span will never start."""
-        span.end_seq, span.resolved_ms = event.seq, to_ms(event.offset_s)
+        """A span will not start, or not go on; what it has done stays."""
         span.reason = safe_text(reason)
+        if span.span_id in self.open:
+            self.end(event, span, SpanStatus.SKIPPED)
+            return
+        if span.start_ms is None:
+            span.end_seq, span.resolved_ms = event.seq, to_ms(event.offset_s)
         self.set_status(span, SpanStatus.SKIPPED)
 
     def set_status(self, span: Span, status: SpanStatus) -> None:
         """Change the status, and what depends on it."""
-        if span.kind is SpanKind.TASK:
+        if span.is_planned:
             self.task_counts[span.status] -= 1
             self.task_counts[status] += 1
         span.status = status
@@ -163,6 +176,15 @@ class SpanTree:
                 yield around.tally
             around = around.parent
 
+    def waits_around(self, tool: Span) -> Iterator[Tally]:
+        """The tallies in which the wait for a tool counts: up to the tool around it, whose wait it is a part of."""
+        around: Span | None = tool
+        while around is not None and (around is tool or around.kind is not SpanKind.TOOL):
+            self.touch(around)
+            if around.tally is not None:
+                yield around.tally
+            around = around.parent
+
     def _fail(self, span: Span, error: ErrorFacts | None) -> None:
         """Say what failed; an error that came from a child is not counted again."""
         facts = error or span.child_error or _UNEXPLAINED
@@ -181,3 +203,13 @@ class SpanTree:
         if span.kind is SpanKind.LLM or (span.is_origin and span.kind is not SpanKind.ATTEMPT):
             for tally in self.sums_around(span):
                 tally.error_count += 1
+
+
+def _reopen(span: Span, seq: int, now_ms: float) -> None:
+    """What was over goes on; the time between is nobody's work."""
+    if span.end_ms is not None and span.end_seq is not None:
+        span.pauses += (Pause(end_seq=span.end_seq, end_ms=span.end_ms, seq=seq, start_ms=now_ms),)
+        span.covered_ms += now_ms - span.end_ms
+    span.end_seq = span.end_ms = span.end_time = span.resolved_ms = None
+    span.error_type = span.error_message = span.child_error = span.reason = None
+    span.is_origin = False

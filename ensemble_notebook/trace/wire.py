@@ -22,7 +22,10 @@ SAVED_BYTES: Final = 200_000
 _SAVED_TEXT: Final = 4_000
 _SAVED_ROW_SHARE: Final = 0.6
 # What a reader misses least is left out first.
-_WORTH: Final = (SpanKind.PHASE, SpanKind.TASK, SpanKind.LLM, SpanKind.TOOL, SpanKind.ATTEMPT, SpanKind.TURN)
+_WORTH: Final = (
+    *(SpanKind.PHASE, SpanKind.TASK, SpanKind.REVIEW, SpanKind.DELEGATION, SpanKind.LLM, SpanKind.TOOL),
+    *(SpanKind.GUARDRAIL, SpanKind.WAIT, SpanKind.MEMORY, SpanKind.ATTEMPT, SpanKind.TURN),
+)
 
 
 def _utc_now() -> datetime:

@@ -52,6 +52,16 @@ ROW_FIELDS = {
     "reason",
     "critical",
     "slack_ms",
+    "delegate_to",
+    "delegation_id",
+    "delegation",
+    "review_decision",
+    "review",
+    "human_wait_ms",
+    "guardrail",
+    "memory",
+    "wait",
+    "is_fallback",
 }
 RUN_FIELDS = {
     "run_id",
@@ -67,6 +77,7 @@ RUN_FIELDS = {
     "tasks_skipped",
     "phases_now",
     "active",
+    "waiting",
     "input_tokens",
     "output_tokens",
     "cache_read_tokens",
@@ -78,6 +89,9 @@ RUN_FIELDS = {
     "tool_call_count",
     "errors",
     "retries",
+    "fallbacks",
+    "delegations",
+    "budget",
     "max_concurrency",
     "is_scripted",
     "warnings",
@@ -142,7 +156,7 @@ def test_every_message_is_strict_json_with_the_fields_of_the_schema(events):
         assert row.keys() <= ROW_FIELDS
         assert None not in row.values()
         details = strict_json(wire.details(row["span_id"]))
-        assert details.keys() == {"kind", "span_id", "messages", "input", "output", "error"}
+        assert details.keys() == {"kind", "span_id", "messages", "input", "output", "attributes", "error"}
     strict_json(wire.delta(0))
     strict_json(wire.saved())
 
