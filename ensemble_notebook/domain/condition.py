@@ -64,6 +64,14 @@ class Condition(Checked):
             message = f"Condition matches must be a regular expression, and {self.matches!r} is none: {error}."
             raise self._refuse("matches", message) from error
 
+    def holds(self, text: str) -> bool:
+        """Whether a test of the text itself holds; `predicate` and `default` look at more than the text."""
+        if self.equals is not None:
+            return text.strip() == self.equals.strip()
+        if self.contains is not None:
+            return self.contains in text
+        return self.matches is not None and self.matches.search(text) is not None
+
     @property
     def test(self) -> str:
         """Which test it makes, and against what, in words: ``contains 'urgent'``."""

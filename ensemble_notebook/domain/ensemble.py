@@ -18,7 +18,7 @@ from ensemble_notebook.domain.definition import Checked, definition
 from ensemble_notebook.domain.delegation import DelegationPolicy
 from ensemble_notebook.domain.hierarchy import HierarchicalConstraints, ManagerPrompt
 from ensemble_notebook.domain.limit import Budget, RateLimit
-from ensemble_notebook.domain.memory import MemoryStore
+from ensemble_notebook.domain.memory import MemoryStore, is_vector_store
 from ensemble_notebook.domain.phase import Phase
 from ensemble_notebook.domain.review import ReviewHandler
 from ensemble_notebook.domain.task import Task
@@ -77,7 +77,8 @@ class EnsembleDefinition(Checked):
             self._check_with_method("trace_exporter", "export", "export(trace)")
         self._optional_kind("rate_limit", RateLimit)
         self._optional_kind("budget", Budget)
-        self._check_with_method("memory", "retrieve", "store(scope, entry) and retrieve(scope, query, limit)")
+        if not is_vector_store(self.memory):
+            self._check_with_method("memory", "retrieve", "store(scope, entry) and retrieve(scope, query, limit)")
         self._optional_function("review_handler", "(ReviewRequest) -> ReviewDecision")
         self._make_enum("review_policy", ReviewPolicy)
         if self.max_concurrency is not None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ensemble_notebook.domain.agent import INHERIT, Agent
 from ensemble_notebook.domain.choice import Workflow
+from ensemble_notebook.domain.condition import Condition
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.phase import Phase
 from ensemble_notebook.domain.role import HANDLER_ROLE, derived_agent, derived_role
@@ -20,6 +21,21 @@ from ensemble_notebook.domain.task import Task
 from ensemble_notebook.errors import Problem, did_you_mean
 
 DEFAULT_LLM: Final = "local"
+
+_ANSWERS: Final = frozenset({"APPROVE", "RETRY", "REJECT"})
+_HOW_TO_ANSWER: Final = (
+    "Begin your answer with one of these: `APPROVE`, or `RETRY: ` and what is to be done better, or `REJECT: ` and "
+    "the reason."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConditionNode:
+    """One condition in its place: its number, and the index of the task whose output it tests."""
+
+    index: int
+    condition: Condition
+    source: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,10 +47,13 @@ class TaskNode:
         name: unique in the graph.
         agent: who works on it, derived where the task names none; None for a handler.
         llm: the model object or spec that is used; None for a handler.
+        fallback_llm: the one of the task's fallback; None where there is none.
         phase: index of its phase, or None in a flat graph.
         context: indices of the tasks whose outputs it reads, in order.
         is_chained: True where list order is running order (SEQUENTIAL).
         after: index of the task that must have been *resolved* before a chained one starts; None for the first.
+        when: numbers of its conditions, of which one must hold; it runs unconditionally where there are none.
+        sources: indices of the tasks that its conditions test, in order.
     """
 
     index: int
@@ -46,11 +65,14 @@ class TaskNode:
     context: tuple[int, ...]
     is_chained: bool
     after: int | None
+    fallback_llm: Any = None
+    when: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
 
     @property
     def llm_key(self) -> object:
-        """The same for nodes that use the same model: spec texts by value, objects by identity."""
-        return self.llm if isinstance(self.llm, str) else id(self.llm)
+        """The same for nodes that use the same model."""
+        return llm_key(self.llm)
 
     @property
     def role(self) -> str:
@@ -60,7 +82,17 @@ class TaskNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PhaseNode:
-    """One phase in its place: its tasks and predecessors by index."""
+    """One phase in its place.
+
+    Attributes:
+        index: position among all phases, from 0.
+        name: unique in the graph.
+        tasks: indices of its tasks.
+        after: indices of its declared predecessors.
+        when: numbers of its conditions, of which one must hold.
+        sources: indices of the phases that hold the tasks which its conditions test.
+        reviewer: the task that reviews it; it stands in no list and its index is beyond those of all tasks (E28).
+    """
 
     index: int
     name: str
@@ -68,6 +100,9 @@ class PhaseNode:
     workflow: Workflow
     tasks: tuple[int, ...]
     after: tuple[int, ...]
+    when: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
+    reviewer: TaskNode | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +112,12 @@ class Graph:
     tasks: tuple[TaskNode, ...]
     phases: tuple[PhaseNode, ...]
     problems: tuple[Problem, ...]
+    conditions: tuple[ConditionNode, ...] = ()
+
+    @property
+    def workers(self) -> tuple[TaskNode, ...]:
+        """All tasks that may be worked on: those of the plan, and the reviewers of phases."""
+        return (*self.tasks, *(phase.reviewer for phase in self.phases if phase.reviewer is not None))
 
     def context_names(self, node: TaskNode) -> tuple[str, ...]:
         """Names of the tasks that a task reads."""
@@ -87,41 +128,112 @@ class Graph:
         return None if node.phase is None else self.phases[node.phase].name
 
 
+def llm_key(llm: Any) -> object:
+    """What tells one model from another: spec texts by value, objects by identity."""
+    return llm if isinstance(llm, str) else id(llm)
+
+
 def build_graph(ensemble: EnsembleDefinition) -> Graph:
     """Resolve an ensemble. Never raises: what can't be resolved is left out and listed in ``problems``."""
-    groups = [phase.tasks for phase in ensemble.phases] if ensemble.phases else [ensemble.tasks]
-    tasks = [task for group in groups for task in group]
-    problems: list[Problem] = []
-    names = _task_names(tasks, problems)
-    find_task = _finder("task", tasks, names, problems)
-    phase_names = [phase.name for phase in ensemble.phases]
-    find_phase = _finder("phase", ensemble.phases, phase_names, problems)
-    nodes: list[TaskNode] = []
-    phases: list[PhaseNode] = []
-    for number, group in enumerate(groups):
-        phase = ensemble.phases[number] if ensemble.phases else None
-        workflow = (phase and phase.workflow) or ensemble.workflow
-        first = len(nodes)
-        for task in group:
-            index = len(nodes)
-            agent, llm = _worker(task, ensemble)
-            nodes.append(
-                TaskNode(
-                    index=index,
-                    name=names[index],
-                    task=task,
-                    agent=agent,
-                    llm=llm,
-                    phase=None if phase is None else number,
-                    context=find_task(task, "context", task.context),
-                    is_chained=workflow is Workflow.SEQUENTIAL,
-                    after=index - 1 if workflow is Workflow.SEQUENTIAL and index > first else None,
-                )
-            )
-        if phase is not None:
-            after = find_phase(phase, "after", phase.after)
-            phases.append(PhaseNode(number, phase.name, phase, workflow, tuple(range(first, len(nodes))), after))
-    return Graph(tuple(nodes), tuple(phases), tuple(problems))
+    return _Builder(ensemble).build()
+
+
+class _Builder:
+    """Follows the references of one ensemble."""
+
+    def __init__(self, ensemble: EnsembleDefinition) -> None:
+        self._ensemble = ensemble
+        self._groups = [phase.tasks for phase in ensemble.phases] if ensemble.phases else [ensemble.tasks]
+        self._phase_of = [number for number, group in enumerate(self._groups) for _ in group]
+        tasks = [task for group in self._groups for task in group]
+        self._problems: list[Problem] = []
+        self._names = _task_names(tasks, self._problems)
+        self._find_task = _finder("task", tasks, self._names, self._problems)
+        phase_names = [phase.name for phase in ensemble.phases]
+        self._find_phase = _finder("phase", ensemble.phases, phase_names, self._problems)
+        self._tasks: list[TaskNode] = []
+        self._phases: list[PhaseNode] = []
+        self._conditions: list[ConditionNode] = []
+
+    def build(self) -> Graph:
+        for number, group in enumerate(self._groups):
+            phase = self._ensemble.phases[number] if self._ensemble.phases else None
+            workflow = (phase and phase.workflow) or self._ensemble.workflow
+            first = len(self._tasks)
+            for task in group:
+                self._add_task(task, None if phase is None else number, workflow, is_first=len(self._tasks) == first)
+            if phase is not None:
+                self._add_phase(phase, workflow, tuple(range(first, len(self._tasks))))
+        return Graph(tuple(self._tasks), tuple(self._phases), tuple(self._problems), tuple(self._conditions))
+
+    def _add_task(self, task: Task, phase: int | None, workflow: Workflow, *, is_first: bool) -> None:
+        index, is_chained = len(self._tasks), workflow is Workflow.SEQUENTIAL
+        agent, llm = _worker(task, self._ensemble)
+        context = self._find_task(task, "context", task.context)
+        when, sources = self._add_conditions(task)
+        node = TaskNode(
+            index=index,
+            name=self._names[index],
+            task=task,
+            agent=agent,
+            llm=llm,
+            phase=phase,
+            context=context,
+            is_chained=is_chained,
+            after=index - 1 if is_chained and not is_first else None,
+            fallback_llm=None if task.fallback is None else llm_of(task.fallback, self._ensemble),
+            when=when,
+            sources=sources,
+        )
+        self._tasks.append(node)
+
+    def _add_phase(self, phase: Phase, workflow: Workflow, tasks: tuple[int, ...]) -> None:
+        index = len(self._phases)
+        after = self._find_phase(phase, "after", phase.after)
+        when, tested = self._add_conditions(phase)
+        sources = [each for each in dict.fromkeys(self._phase_of[task] for task in tested) if each != index]
+        node = PhaseNode(
+            index=index,
+            name=phase.name,
+            phase=phase,
+            workflow=workflow,
+            tasks=tasks,
+            after=after,
+            when=when,
+            sources=tuple(sources),
+            reviewer=self._reviewer(phase, index),
+        )
+        self._phases.append(node)
+
+    def _add_conditions(self, owner: Task | Phase) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Numbers of an owner's conditions, and the tasks that they test."""
+        first = len(self._conditions)
+        for item, condition in enumerate(owner.conditions):
+            for source in self._find_task(owner, "when", [condition.source], item):
+                self._conditions.append(ConditionNode(len(self._conditions), condition, source))
+        found = self._conditions[first:]
+        return tuple(each.index for each in found), tuple(dict.fromkeys(each.source for each in found))
+
+    def _reviewer(self, phase: Phase, index: int) -> TaskNode | None:
+        """The task that reviews a phase; told how to answer, where its own text does not say."""
+        task = None if phase.review is None else phase.review.by
+        if not isinstance(task, Task):
+            return None
+        if not _ANSWERS.intersection(re.findall(r"[A-Z]+", f"{task.description} {task.expected_output}")):
+            task = replace(task, expected_output=f"{task.expected_output}\n\n{_HOW_TO_ANSWER}")
+        agent, llm = _worker(task, self._ensemble)
+        return TaskNode(
+            index=len(self._names) + index,
+            name=f"{phase.name}.{task.name or 'review'}",
+            task=task,
+            agent=agent,
+            llm=llm,
+            phase=index,
+            context=(),
+            is_chained=False,
+            after=None,
+            fallback_llm=None if task.fallback is None else llm_of(task.fallback, self._ensemble),
+        )
 
 
 def _worker(task: Task, ensemble: EnsembleDefinition) -> tuple[Agent | None, Any]:
@@ -129,10 +241,13 @@ def _worker(task: Task, ensemble: EnsembleDefinition) -> tuple[Agent | None, Any
     if task.handler is not None:
         return None, None
     agent = task.agent or derived_agent(task.description)
-    llm = task.llm
-    if llm is None:
-        llm = agent.llm if agent.llm is not INHERIT else ensemble.llm
-    return agent, DEFAULT_LLM if llm is None else llm
+    return agent, llm_of(agent, ensemble) if task.llm is None else task.llm
+
+
+def llm_of(agent: Agent, ensemble: EnsembleDefinition) -> Any:
+    """The model of an agent where its task names none: its own, the ensemble's, else the default (E5)."""
+    llm = agent.llm if agent.llm is not INHERIT else ensemble.llm
+    return DEFAULT_LLM if llm is None else llm
 
 
 def _task_names(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
@@ -165,14 +280,17 @@ def _free_name(task: Task, position: int, taken: dict[str, Task]) -> str:
 
 def _finder(
     kind: str, members: Sequence[Any], names: Sequence[str], problems: list[Problem]
-) -> Callable[[Any, str, Iterable[Any]], tuple[int, ...]]:
-    """A function from references (objects or names) to indices; what is unknown becomes a problem."""
+) -> Callable[..., tuple[int, ...]]:
+    """A function from references (objects or names) to indices; what is unknown becomes a problem.
+
+    It takes their owner, the field that holds them, the references, and the place of the first one in the field.
+    """
     by_identity = {id(member): index for index, member in enumerate(members)}
     by_name = {name: index for index, name in reversed(list(enumerate(names)))}
 
-    def find(owner: Any, field: str, references: Iterable[Any]) -> tuple[int, ...]:
+    def find(owner: Any, field: str, references: Iterable[Any], first: int = 0) -> tuple[int, ...]:
         found = []
-        for item, reference in enumerate(references):
+        for item, reference in enumerate(references, start=first):
             index = by_name.get(reference) if isinstance(reference, str) else by_identity.get(id(reference))
             if index is not None:
                 found.append(index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,3 +31,12 @@ class MemoryStore(Protocol):
 
     def retrieve(self, scope: str, query: str, limit: int, /) -> Sequence[MemoryEntry]:
         """At most `limit` entries of the scope that fit the query, best first."""
+
+
+def is_vector_store(value: Any) -> bool:
+    """Whether an object is a vector store as LangChain has them, which the memory layer can make into a memory."""
+    has = [
+        any(callable(getattr(value, name, None)) for name in (method, f"a{method}"))
+        for method in ("add_texts", "similarity_search")
+    ]
+    return all(has) and not isinstance(value, type)

@@ -28,6 +28,8 @@ class TaskOutput:
         tool_call_count: executed tool calls.
         parsed_output: the value behind the text, where there is one: what a handler returned, or the
             ``structured_output`` of its `ToolResult`.
+        from_fallback: the task's `fallback` did it (E31).
+        reused: taken over from an earlier run.
         trace: this task's part of the execution trace; None until the run has ended.
         metrics: tokens, calls and cost of this task; None until the run has ended.
     """
@@ -40,6 +42,8 @@ class TaskOutput:
     duration: timedelta
     tool_call_count: int = 0
     parsed_output: Any = None
+    from_fallback: bool = False
+    reused: bool = False
     trace: Any = None
     metrics: Metrics | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from ensemble_notebook.domain.choice import Workflow
 from ensemble_notebook.domain.condition import Condition, make_conditions
@@ -72,6 +72,11 @@ class Phase(Checked):
                 )
             if each == self.name:
                 raise self._refuse("after", f"Phase {self.name!r} can't come after itself.", item=index)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Its conditions; `when` is kept as this tuple."""
+        return cast("tuple[Condition, ...]", self.when)
 
     def __repr__(self) -> str:
         """Name and size."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ensemble_notebook.domain.graph import Graph, TaskNode
+from ensemble_notebook.domain.graph import ConditionNode, Graph, PhaseNode, TaskNode
 from ensemble_notebook.domain.template import render
 from ensemble_notebook.domain.view import rich_bundle
 
@@ -26,7 +26,10 @@ class PlannedAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTask:
-    """One row of the plan, with everything a view needs to show it before it runs."""
+    """One row of the plan, with everything a view needs to show it before it runs.
+
+    `when` are its conditions in words, such as ``triage contains 'urgent'``; it runs when any of them holds.
+    """
 
     name: str
     agent: str
@@ -35,6 +38,7 @@ class PlannedTask:
     context: tuple[str, ...]
     depends_on: tuple[str, ...]
     llm: str | None
+    when: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,7 @@ class ExecutionPlan:
         estimated_rounds: number of levels.
         critical_path: task names of one longest chain.
         tasks: one row per task, in order of declaration.
-        phases: phase name -> names of its predecessors, in order of declaration; empty for flat ensembles.
+        phases: phase name -> names of the phases that it waits for, in order of declaration; empty for flat ensembles.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -76,6 +80,7 @@ class ExecutionPlan:
                     "context": list(task.context),
                     "depends_on": list(task.depends_on),
                     "llm": task.llm,
+                    "when": list(task.when),
                 }
                 for task in self.tasks
             ],
@@ -120,8 +125,21 @@ def find_cycle(edges: Sequence[Sequence[int]]) -> list[int] | None:
 
 
 def task_edges(node: TaskNode) -> tuple[int, ...]:
-    """The tasks that a task waits for: those it reads, and its predecessor in a chain."""
-    return tuple(dict.fromkeys([*node.context, *(() if node.after is None else (node.after,))]))
+    """The tasks that a task waits for: those it reads, those its conditions test, its predecessor in a chain."""
+    return tuple(dict.fromkeys([*node.context, *node.sources, *(() if node.after is None else (node.after,))]))
+
+
+def phase_edges(phase: PhaseNode) -> tuple[int, ...]:
+    """The phases that a phase waits for: its declared predecessors, and those whose tasks its conditions test."""
+    return tuple(dict.fromkeys([*phase.after, *phase.sources]))
+
+
+def sinks(graph: Graph) -> tuple[int, ...]:
+    """Indices of the tasks that no other task waits for, in phases that no other phase waits for."""
+    before = {each for phase in graph.phases for each in phase_edges(phase)}
+    last = [node for node in graph.tasks if node.phase is None or node.phase not in before]
+    awaited = {index for node in last for index in task_edges(node)}
+    return tuple(node.index for node in last if node.index not in awaited)
 
 
 def gated_edges(graph: Graph) -> list[tuple[int, ...]]:
@@ -136,7 +154,7 @@ def gated_edges(graph: Graph) -> list[tuple[int, ...]]:
         gate = () if node.phase is None else (first + 2 * node.phase,)
         edges.append((*task_edges(node), *gate))
     for phase in graph.phases:
-        edges.append(tuple(first + 2 * predecessor + 1 for predecessor in phase.after))
+        edges.append(tuple(first + 2 * predecessor + 1 for predecessor in phase_edges(phase)))
         edges.append((*phase.tasks, first + 2 * phase.index))
     return edges
 
@@ -163,7 +181,7 @@ def make_plan(graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({})) ->
         estimated_rounds=len(groups),
         critical_path=tuple(reversed(path)),
         tasks=tuple(_planned(node, graph, inputs) for node in graph.tasks),
-        phases={phase.name: tuple(graph.phases[each].name for each in phase.after) for phase in graph.phases},
+        phases={phase.name: tuple(graph.phases[each].name for each in phase_edges(phase)) for phase in graph.phases},
     )
 
 
@@ -176,7 +194,12 @@ def _planned(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> Planned
         context=graph.context_names(node),
         depends_on=tuple(graph.tasks[index].name for index in task_edges(node)),
         llm=None if node.llm is None else llm_label(node.llm),
+        when=tuple(_in_words(graph.conditions[number], graph) for number in node.when),
     )
+
+
+def _in_words(node: ConditionNode, graph: Graph) -> str:
+    return f"{graph.tasks[node.source].name} {node.condition.test}"
 
 
 def llm_label(llm: Any) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ensemble_notebook.domain.agent import check_tools
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.graph import Graph, TaskNode, build_graph
-from ensemble_notebook.domain.plan import find_cycle, topological_order
+from ensemble_notebook.domain.plan import find_cycle, phase_edges, topological_order
+from ensemble_notebook.domain.task import Task
 from ensemble_notebook.errors import CircularDependencyError, Problem, ValidationError
 
 
@@ -32,7 +34,9 @@ def check_ensemble(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]
     problems = [*graph.problems, *_repeated_tasks(graph), *_repeated_phases(graph)]
     _refuse_cycles(graph, problems)
     problems += _membership(ensemble, graph)
-    problems += _context_order(graph)
+    problems += _order(graph)
+    problems += _own_sources(graph)
+    problems += _reviewers(graph)
     problems += _merged_tools(graph)
     if problems:
         raise ValidationError(problems)
@@ -57,9 +61,17 @@ def _repeated_phases(graph: Graph) -> Iterator[Problem]:
 
 def _refuse_cycles(graph: Graph, problems: Sequence[Problem]) -> None:
     """Raise the first cycle, named node by node, with the problems found so far beside it."""
+    reads = [node.context for node in graph.tasks]
+    after = [phase.after for phase in graph.phases]
+    waits = [(*node.context, *node.sources) for node in graph.tasks]
+    opens = [phase_edges(phase) for phase in graph.phases]
+    tasks = [(node.name, node.task) for node in graph.tasks]
+    phases = [(phase.name, phase.phase) for phase in graph.phases]
     for kind, nodes, edges, field in (
-        ("context", [(n.name, n.task) for n in graph.tasks], [node.context for node in graph.tasks], "context"),
-        ("phase", [(p.name, p.phase) for p in graph.phases], [phase.after for phase in graph.phases], "after"),
+        ("context", tasks, reads, "context"),
+        ("phase", phases, after, "after"),
+        ("condition", tasks, waits, "when"),
+        ("condition", phases, opens, "when"),
     ):
         cycle = find_cycle(edges)
         if cycle is not None:
@@ -73,58 +85,89 @@ def _membership(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]
         return
     known = {id(agent) for agent in ensemble.agents}
     roles = ", ".join(repr(agent.role) for agent in ensemble.agents[:8])
-    for node in graph.tasks:
+    for node in graph.workers:
         agent = node.task.agent
         if agent is not None and id(agent) not in known:
             message = f"Task {node.name!r} is done by {agent.role!r}, who is not in the ensemble's agents ({roles})."
             yield Problem(message, node.task, "agent")
 
 
-def _context_order(graph: Graph) -> Iterator[Problem]:
-    """A task reads what has been completed when it starts (E5, E26)."""
+def _order(graph: Graph) -> Iterator[Problem]:
+    """What a task reads, and what its conditions test, is resolved when it could start (E5, E26, E33)."""
     before = _predecessors(graph)
     for node in graph.tasks:
         for index in node.context:
-            read = graph.tasks[index]
-            message = None
-            if read.phase is not None and read.phase != node.phase:
-                if not before[node.phase or 0] >> read.phase & 1:
-                    message = _far_phase(graph, node, read)
-            elif node.is_chained and index > node.index:
-                message = (
-                    f"Task {node.name!r} reads {read.name!r}, which appears later in the list. Move {read.name!r} up, "
-                    f"or use workflow 'parallel', where the order of the list does not matter."
-                )
-            if message is not None:
-                yield Problem(message, node.task, "context", _item(node, read))
+            if (message := _too_late(graph, node, graph.tasks[index], "reads", before)) is not None:
+                yield Problem(message, node.task, "context", _item(node.task.context, graph.tasks[index]))
+        for index in node.sources:
+            if (message := _too_late(graph, node, graph.tasks[index], "has a condition on", before)) is not None:
+                written = [condition.source for condition in node.task.conditions]
+                yield Problem(message, node.task, "when", _item(written, graph.tasks[index]))
 
 
-def _item(node: TaskNode, read: TaskNode) -> int | None:
-    """Where a task's context, as it was written, names the task that it reads."""
-    written = enumerate(node.task.context)
-    return next((item for item, each in written if each is read.task or each == read.name), None)
+def _too_late(graph: Graph, node: TaskNode, other: TaskNode, verb: str, before: Sequence[int]) -> str | None:
+    """Why a task can't wait for another one; None where it can."""
+    if other.phase is not None and other.phase != node.phase:
+        if before[node.phase or 0] >> other.phase & 1:
+            return None
+        mine, far = graph.phase_name(node), graph.phase_name(other)
+        return (
+            f"Task {node.name!r} in phase {mine!r} {verb} {other.name!r} of phase {far!r}, which does not come before "
+            f"it. Add {far!r} to the 'after' of phase {mine!r}."
+        )
+    if node.is_chained and other.index > node.index:
+        return (
+            f"Task {node.name!r} {verb} {other.name!r}, which appears later in the list. Move {other.name!r} up, "
+            f"or use workflow 'parallel', where the order of the list does not matter."
+        )
+    return None
 
 
-def _far_phase(graph: Graph, node: TaskNode, read: TaskNode) -> str:
-    mine, other = graph.phase_name(node), graph.phase_name(read)
-    return (
-        f"Task {node.name!r} in phase {mine!r} reads {read.name!r} of phase {other!r}, which does not come before it. "
-        f"Add {other!r} to the 'after' of phase {mine!r}."
-    )
+def _item(written: Sequence[Any], task: TaskNode) -> int | None:
+    """Where references, as they were written, name a task."""
+    return next((item for item, each in enumerate(written) if each is task.task or each == task.name), None)
 
 
 def _predecessors(graph: Graph) -> list[int]:
-    """For each phase, all phases that have completed when it starts, as the bits of a number. They form no cycle."""
+    """For each phase, all phases that are resolved when it starts, as the bits of a number. They form no cycle."""
     before = [0] * len(graph.phases)
-    for index in topological_order([phase.after for phase in graph.phases]):
-        for each in graph.phases[index].after:
+    edges = [phase_edges(phase) for phase in graph.phases]
+    for index in topological_order(edges):
+        for each in edges[index]:
             before[index] |= before[each] | 1 << each
     return before
 
 
+def _own_sources(graph: Graph) -> Iterator[Problem]:
+    """A phase can't wait for one of its own tasks (E33)."""
+    for phase in graph.phases:
+        for number in phase.when:
+            source = graph.tasks[graph.conditions[number].source]
+            if source.phase == phase.index:
+                message = (
+                    f"Phase {phase.name!r} has a condition on {source.name!r}, one of its own tasks. "
+                    f"Put {source.name!r} into a phase before it."
+                )
+                yield Problem(message, phase.phase, "when")
+
+
+def _reviewers(graph: Graph) -> Iterator[Problem]:
+    """A reviewer reads the outputs of its phase, and nothing decides whether it runs (E28)."""
+    tasks = {id(node.task): node for node in graph.tasks}
+    for phase in graph.phases:
+        by = None if phase.phase.review is None else phase.phase.review.by
+        if id(by) in tasks:
+            message = f"{tasks[id(by)].name!r} reviews phase {phase.name!r} and is a task of the ensemble, too."
+            yield Problem(f"{message} Make a second task for it.", phase.phase, "review")
+        elif isinstance(by, Task) and (by.context or by.conditions):
+            field = "context" if by.context else "when"
+            message = f"The reviewer of phase {phase.name!r} has a {field}; it gets the outputs of its phase."
+            yield Problem(message, by, field)
+
+
 def _merged_tools(graph: Graph) -> Iterator[Problem]:
     """A task's tools stand beside its agent's; no name may stand in both."""
-    for node in graph.tasks:
+    for node in graph.workers:
         if node.agent is not None and node.task.tools:
             try:
                 check_tools(node.task, (*node.agent.tools, *node.task.tools))
@@ -133,7 +176,7 @@ def _merged_tools(graph: Graph) -> Iterator[Problem]:
 
 
 def _unused_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
-    used = {id(node.agent) for node in graph.tasks}
+    used = {id(node.agent) for node in graph.workers}
     for agent in ensemble.agents:
         if id(agent) not in used:
             yield f"Agent {agent.role!r} has no task."

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from ensemble_notebook.errors import EnsembleError
+
 if TYPE_CHECKING:
     from ensemble_notebook.domain.output import TaskOutput
 
@@ -75,6 +77,17 @@ class TaskInput:
 
 
 Handler = Callable[[TaskInput], Any]
+
+
+def human_input(question: str) -> str:
+    """Ask the person who runs this for something that only a person knows, and wait for the answer (E45).
+
+    A tool for the `tools` of an agent or task; the engine asks through the ensemble's `review_handler`.
+
+    Args:
+        question: what to ask, complete and polite.
+    """
+    raise EnsembleError(f"human_input is a tool for agents, Agent(..., tools=[human_input]); asked: {question}")
 
 
 def is_agent_tool(value: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,26 +21,55 @@ from ensemble_notebook.errors import AgentExecutionError, MaxIterationsExceededE
 WARNINGS_BEFORE_END: Final = 2
 
 
+Approval = Callable[[ToolCall, Scope], Awaitable[ToolCall | ToolAnswer]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopSetting:
+    """What one agent loop works with.
+
+    Attributes:
+        agent: who.
+        task_description: resolved; for errors.
+        port: the model.
+        toolbox: the tools.
+        caller: calls them.
+        llm: asks the model.
+        schema: the JSON schema that the model is held to natively (E16).
+        approve: looks at each tool call in its span: the call to make, which may be another one, or an answer instead.
+        is_fallback: marks the turns.
+    """
+
+    agent: Agent
+    task_description: str
+    port: ChatPort
+    toolbox: Toolbox
+    caller: Caller
+    llm: LlmCaller
+    schema: Mapping[str, Any] | None = None
+    approve: Approval | None = None
+    is_fallback: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """The final text, and how many tool calls were executed."""
+    """The final text, how many tool calls were executed, and in how many turns."""
 
     text: str
     tool_calls_made: int
+    turns: int
 
 
 class AgentLoop:
     """One agent at work on one task."""
 
-    def __init__(
-        self, agent: Agent, task_description: str, port: ChatPort, toolbox: Toolbox, caller: Caller, *, streams: bool
-    ) -> None:
-        self._agent = agent
-        self._task_description = task_description
-        self._port = port
-        self._toolbox = toolbox
-        self._caller = caller
-        self._llm = LlmCaller(agent, task_description, port, streams=streams)
+    def __init__(self, setting: LoopSetting) -> None:
+        self._setting = setting
+        self._agent = setting.agent
+        self._task_description = setting.task_description
+        self._port = setting.port
+        self._toolbox = setting.toolbox
+        self._llm = setting.llm
         self._tools_at_work = ""
         self._executed = 0
         self._refused = 0
@@ -61,7 +91,8 @@ class AgentLoop:
         while True:
             iteration += 1
             turn = task.child()
-            turn.emit(TurnStarted, agent=self._agent.role, iteration=iteration)
+            is_fallback = self._setting.is_fallback
+            turn.emit(TurnStarted, agent=self._agent.role, iteration=iteration, is_fallback=is_fallback)
             status = SpanStatus.ERROR
             try:
                 reply = await self._llm.ask(conversation, turn)
@@ -74,11 +105,11 @@ class AgentLoop:
             finally:
                 turn.emit(TurnEnded, status=status)
             if not reply.tool_calls:
-                return AgentResult(self._final_text(reply, task), self._executed)
+                return AgentResult(self._final_text(reply, task), self._executed, iteration)
 
     def _open(self, system: str, user: str) -> Conversation:
         try:
-            return self._port.open(system, user, self._toolbox.specs)
+            return self._port.open(system, user, self._toolbox.specs, self._setting.schema)
         except Exception as error:
             raise AgentExecutionError(
                 f"Agent {self._agent.role!r} can't begin to talk to {self._port.name}: {one_line(error)}",
@@ -113,13 +144,22 @@ class AgentLoop:
     async def _execute(self, call: ToolCall, turn: Scope) -> ToolAnswer:
         scope = self._started(call, turn)
         try:
-            answer = await self._toolbox.answer(call, self._caller)
+            answer = await self._answer(call, scope)
         except asyncio.CancelledError as stopped:
             self._completed(scope, call, SpanStatus.CANCELLED, None, "", stopped)
+            raise
+        except Exception as error:
+            self._completed(scope, call, SpanStatus.ERROR, ToolOutcome.FAILURE, "", error)
             raise
         status = SpanStatus.OK if answer.outcome is ToolOutcome.SUCCESS else SpanStatus.ERROR
         self._completed(scope, call, status, answer.outcome, answer.text, answer.error)
         return answer
+
+    async def _answer(self, call: ToolCall, scope: Scope) -> ToolAnswer:
+        approved = call if self._setting.approve is None else await self._setting.approve(call, scope)
+        if isinstance(approved, ToolAnswer):
+            return approved
+        return await self._toolbox.answer(approved, self._setting.caller, scope)
 
     def _refuse(self, call: ToolCall, turn: Scope) -> ToolAnswer:
         """Over the budget: the model is told to stop; after two such answers the task fails (E12)."""
@@ -165,10 +205,17 @@ class AgentLoop:
 
 
 async def _gather(coroutines: list[Any]) -> list[ToolAnswer]:
-    """All results in order; one call needs no task of its own."""
+    """All results in order; one call needs no task of its own. Where one raises, the others are stopped."""
     if len(coroutines) == 1:
         return [await coroutines[0]]
-    return list(await asyncio.gather(*coroutines))
+    tasks = [asyncio.ensure_future(each) for each in coroutines]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
 
 
 def _arguments_text(arguments: Any) -> str:

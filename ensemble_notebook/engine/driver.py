@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ensemble_notebook.domain.choice import ErrorStrategy, ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.choice import ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.domain.event import (
     PhaseEnded,
     PhaseSkipped,
@@ -25,12 +25,13 @@ from ensemble_notebook.domain.event import (
     TaskStarted,
     Warned,
 )
-from ensemble_notebook.domain.graph import Graph, TaskNode
+from ensemble_notebook.domain.graph import TaskNode
 from ensemble_notebook.domain.model import ChatSource
 from ensemble_notebook.domain.output import Failure, Skipped, TaskOutput
-from ensemble_notebook.domain.plan import ExecutionPlan
+from ensemble_notebook.engine.brief import Brief
 from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.clock import Clock
+from ensemble_notebook.engine.order import Order
 from ensemble_notebook.engine.scheduler import (
     CancelTask,
     Command,
@@ -56,24 +57,10 @@ STUBBORN_LIMIT_S: Final = 0.5
 _STATUS: Final = {
     ExitReason.COMPLETED: RunStatus.COMPLETED,
     ExitReason.INTERRUPTED: RunStatus.INTERRUPTED,
+    ExitReason.USER_EXIT_EARLY: RunStatus.EXITED_EARLY,
     ExitReason.TIMEOUT: RunStatus.FAILED,
     ExitReason.ERROR: RunStatus.FAILED,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """Everything that a run needs to know: what, with which values, how strict."""
-
-    graph: Graph
-    plan: ExecutionPlan
-    name: str | None
-    workflow: str
-    error_strategy: ErrorStrategy
-    inputs: Mapping[str, Any]
-    max_concurrency: int | None
-    warnings: tuple[str, ...]
-    streams: bool
 
 
 @dataclass(slots=True)
@@ -101,7 +88,7 @@ class Driver:
         self._run_scope = Scope(stream, stream.run_id)
         self._phase_scopes = [self._phase_scope(phase.index) for phase in self._graph.phases]
         self._task_scopes = [self._task_scope(node) for node in self._graph.tasks]
-        self._runner = TaskRunner(order.inputs, source, self._caller, clock, self._run_scope, streams=order.streams)
+        self._runner = TaskRunner(order, source, self._caller, clock, self._run_scope, exit_early=self._exit_early)
         self._tasks: dict[int, asyncio.Task[TaskOutput]] = {}
         self._queued_at: dict[int, float] = {}
         self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -142,6 +129,9 @@ class Driver:
             workflow=order.workflow,
             inputs={name: _text(value) for name, value in order.inputs.items()},
             max_concurrency=order.max_concurrency,
+            budget=order.budget,
+            capture_mode=order.capture_mode,
+            agents=order.agents,
         )
         self._run_scope.emit(
             PlanMade,
@@ -209,7 +199,7 @@ class Driver:
             queued_s=now - self._queued_at.pop(node.index, now),
         )
         context = tuple(self.result.outputs[index] for index in node.context)
-        work = self._runner.run(node, planned.description, context, scope)
+        work = self._runner.run(node, Brief(description=planned.description, context=context), scope)
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[node.index] = task
         task.add_done_callback(functools.partial(self._ended, node))
@@ -255,6 +245,10 @@ class Driver:
             del self._tasks[index]
             self._run_scope.emit(Warned, message=f"Task {node.name!r} ignored its cancellation and is left to itself.")
             self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
+
+    def _exit_early(self) -> None:
+        """Somebody chose to leave the run (E27)."""
+        self.stop(ExitReason.USER_EXIT_EARLY)
 
     def _phase_scope(self, index: int) -> Scope:
         stream, name = self._stream, self._graph.phases[index].name

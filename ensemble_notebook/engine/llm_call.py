@@ -1,4 +1,4 @@
-"""One model call: its attempts, their waits, its deadline, and the events of all of them (E30, E38, T2)."""
+"""One model call: its attempts, their waits and limits, its deadline, and the events of all of them (E30, E38, T2)."""
 
 from __future__ import annotations
 
@@ -19,33 +19,43 @@ from ensemble_notebook.domain.event import (
 from ensemble_notebook.domain.metric import TokenUsage
 from ensemble_notebook.domain.model import ChatPort, Conversation, Fault, ModelReply
 from ensemble_notebook.engine.call import keep_inside
+from ensemble_notebook.engine.limit import Limits
+from ensemble_notebook.engine.permit import Permit
 from ensemble_notebook.engine.retry import retry_delay
 from ensemble_notebook.engine.stream import Scope
-from ensemble_notebook.errors import AgentExecutionError, DeadlineExceededError, one_line
+from ensemble_notebook.errors import (
+    AgentExecutionError,
+    BudgetExceededError,
+    DeadlineExceededError,
+    RateLimitTimeoutError,
+    one_line,
+)
 
 
 class LlmCaller:
-    """Asks one model for replies on behalf of one agent."""
+    """Asks one model for replies on behalf of one agent. Without `limits`, a request is never held up."""
 
-    def __init__(self, agent: Agent, task_description: str, port: ChatPort, *, streams: bool) -> None:
+    def __init__(
+        self, agent: Agent, task_description: str, port: ChatPort, *, streams: bool, limits: Limits | None = None
+    ) -> None:
         self._agent = agent
         self._task_description = task_description
         self._port = port
         self._streams = streams
-        self._wait_s: float | None = None
+        self._limits = limits or Limits()
+        self._wait = ""
 
     @property
     def activity(self) -> str:
         """What it is waiting for, in words."""
-        if self._wait_s is None:
-            return f"a request to {self._port.name}"
-        return f"a wait of {self._wait_s:g} s before the next request to {self._port.name}"
+        return f"{self._wait}a request to {self._port.name}"
 
     async def ask(self, conversation: Conversation, turn: Scope) -> ModelReply:
         """The next reply.
 
         Raises:
             AgentExecutionError: no reply, retries included; the origin is its cause (E14).
+            BudgetExceededError, RateLimitTimeoutError: a request was not sent, for one of the limits.
         """
         scope = turn.child()
         scope.emit(
@@ -65,6 +75,9 @@ class LlmCaller:
         except AgentExecutionError as error:
             scope.emit(LlmCallFailed, error=error.__cause__ or error, status=SpanStatus.ERROR)
             raise
+        except (BudgetExceededError, RateLimitTimeoutError) as error:
+            scope.emit(LlmCallFailed, error=error, status=SpanStatus.ERROR)
+            raise
         scope.emit(
             LlmCallCompleted,
             text=reply.text,
@@ -78,42 +91,54 @@ class LlmCaller:
 
     async def _attempts(self, conversation: Conversation, scope: Scope, tokens: _TokenFeed | None) -> ModelReply:
         for attempt in count(1):
+            permit = await self._admit(conversation, scope)
             try:
-                return await self._attempt(conversation, scope.child(), attempt, tokens)
+                return await self._attempt(conversation, scope.child(), attempt, tokens, permit)
             except Exception as error:
                 fault = self._port.classify(error)
                 delay = retry_delay(fault, attempt, self._agent.max_retries)
                 if delay is None:
                     raise self._given_up(fault, error, attempt) from error
                 scope.emit(LlmCallRetried, attempt=attempt, delay_s=delay, reason=fault.reason, error=error)
-            self._wait_s = delay
+            self._wait = f"a wait of {delay:g} s before "
             await asyncio.sleep(delay)
-            self._wait_s = None
+            self._wait = ""
         raise AssertionError("unreachable")
 
+    async def _admit(self, conversation: Conversation, scope: Scope) -> Permit:
+        """Outside of the attempt: its refusals are no faults of the model, and are never tried again (E30)."""
+        self._wait = "a place under the limits for "
+        permit = await self._limits.admit(self._port, conversation, scope)
+        self._wait = ""
+        return permit
+
     async def _attempt(
-        self, conversation: Conversation, scope: Scope, attempt: int, tokens: _TokenFeed | None
+        self, conversation: Conversation, scope: Scope, attempt: int, tokens: _TokenFeed | None, permit: Permit
     ) -> ModelReply:
         scope.emit(LlmAttemptStarted, attempt=attempt)
+        usage, model = TokenUsage(), None
         try:
-            reply = await self._reply(conversation, tokens)
+            reply = await self._reply(conversation, tokens, permit.max_tokens)
+            usage, model = reply.usage, reply.model
         except asyncio.CancelledError as stopped:
-            scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.CANCELLED, usage=TokenUsage(), error=stopped)
+            scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.CANCELLED, usage=usage, error=stopped)
             raise
         except Exception as error:
             usage = self._port.classify(error).usage
             scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.ERROR, usage=usage, error=error)
             raise
-        scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.OK, usage=reply.usage)
+        finally:
+            permit.settle(usage, model)
+        scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.OK, usage=usage)
         return reply
 
-    async def _reply(self, conversation: Conversation, tokens: _TokenFeed | None) -> ModelReply:
+    async def _reply(self, conversation: Conversation, tokens: _TokenFeed | None, max_tokens: int | None) -> ModelReply:
         limit = self._agent.llm_timeout
         on_token = None if tokens is None else tokens.put
         deadline = asyncio.timeout(limit)
         try:
             async with deadline:
-                return await keep_inside(conversation.reply(on_token))
+                return await keep_inside(conversation.reply(on_token, max_tokens=max_tokens))
         except TimeoutError:
             if not deadline.expired() or limit is None:
                 raise

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from ensemble_notebook.domain.agent import Agent
+from ensemble_notebook.domain.memory import MemoryEntry
 from ensemble_notebook.domain.output import TaskOutput
+from ensemble_notebook.engine.brief import Missing, Revision
 
 LONG_CONTEXT: Final = 10_000
 
@@ -27,15 +30,55 @@ def system_prompt(agent: Agent, goal: str) -> str:
     return text
 
 
-def user_prompt(description: str, expected_output: str, context: Sequence[TaskOutput]) -> str:
-    """What is to be done, after the outputs that it builds on; each section only when it has content."""
-    sections = []
-    if context:
+def user_prompt(
+    description: str,
+    expected_output: str,
+    context: Sequence[TaskOutput] = (),
+    *,
+    missing: Sequence[Missing] = (),
+    memory: Mapping[str, Sequence[MemoryEntry]] = MappingProxyType({}),
+    revision: Revision | None = None,
+    output_format: str = "",
+) -> str:
+    """What is to be done, after all that it builds on; each section only when it has content.
+
+    Args:
+        description: resolved.
+        expected_output: resolved.
+        context: outputs, in the order of the task's `context`.
+        missing: outputs that it reads and that are not there, each with its reason (E32).
+        memory: scope -> entries, best first.
+        revision: what a review wants to be done better.
+        output_format: how the reply must be written, where the model is not held to it natively (E16).
+    """
+    sections = [_memory(scope, entries) for scope, entries in memory.items() if entries]
+    if context or missing:
         blocks = [f"---\n### {each.agent_role}: {each.task_description}\n{each.raw}\n---" for each in context]
+        blocks += [
+            f"---\n### {each.agent_role}: {each.description}\n"
+            f"Not available: {each.reason}. Work with what is there.\n---"
+            for each in missing
+        ]
         sections.append("\n".join(["## Context from Previous Tasks", *blocks]))
+    if revision is not None:
+        sections.append(f"## Revision Instructions (Attempt {revision.attempt})\n{revision.feedback.strip()}")
     sections.append(f"## Task\n{description}")
     sections.append(f"## Expected Output\n{expected_output}")
+    if output_format:
+        sections.append(f"## Output Format\n{output_format}")
     return "\n\n".join(sections)
+
+
+def correction_prompt(previous: str, error: str, output_format: str) -> str:
+    """The second chance of a reply that is not of its output type (E16)."""
+    return (
+        f"Your previous reply could not be read: {error}\n\n## Previous Reply\n{previous}\n\n"
+        f"## Output Format\n{output_format}\n\nReply again, with the corrected value and nothing else."
+    )
+
+
+def _memory(scope: str, entries: Sequence[MemoryEntry]) -> str:
+    return "\n".join([f"## Memory: {scope}", *(f"- {each.text}" for each in entries)])
 
 
 def long_context_warnings(context: Sequence[TaskOutput]) -> list[str]:

@@ -90,7 +90,7 @@ class Scope:
         self.phase = phase
         self.depends_on = depends_on
 
-    def emit(self, kind: type[Event], **fields: Any) -> None:
+    def emit(self, kind: type[Event], /, **fields: Any) -> None:
         """Write an event that belongs to this span."""
         self.stream.emit(kind, self, fields)
 

@@ -1,176 +1,242 @@
-"""Works on one task: prepares its input, then calls its handler or lets its agent loose (E1, E2, E10, E38)."""
+"""Works on one task of the plan, from its brief to its output (E1, E2, E18, E31, E38, E44, E45).
+
+The order of things: memory is read, a gate before, input guardrails; then attempts: the work, by handler or agent and
+then by the fallback, output guardrails, a gate after, which may ask for one more; at last memory is written.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
 from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.event import Noted, TaskInputPrepared, Warned
+from ensemble_notebook.domain.event import TaskFellBack, TaskInputPrepared, TaskRetried, Warned
 from ensemble_notebook.domain.graph import TaskNode
+from ensemble_notebook.domain.memory import MemoryEntry
 from ensemble_notebook.domain.model import ChatPort, ChatSource
 from ensemble_notebook.domain.output import TaskOutput
 from ensemble_notebook.domain.template import render
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
-from ensemble_notebook.engine.agent_loop import AgentLoop
-from ensemble_notebook.engine.call import Caller, keep_inside
+from ensemble_notebook.engine.assignment import Assigner, Job
+from ensemble_notebook.engine.brief import Brief, Dropped, Revision
+from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.clock import Clock
+from ensemble_notebook.engine.gate import Gates
+from ensemble_notebook.engine.guardrail import guard
+from ensemble_notebook.engine.order import Order
 from ensemble_notebook.engine.prompt import long_context_warnings, system_prompt, user_prompt
+from ensemble_notebook.engine.recall import Recall
+from ensemble_notebook.engine.review import ReviewDesk
 from ensemble_notebook.engine.stream import Scope
-from ensemble_notebook.engine.toolbox import Toolbox, handler_function, result_text
-from ensemble_notebook.errors import (
-    AgentExecutionError,
-    DeadlineExceededError,
-    EnsembleError,
-    ToolExecutionError,
-    one_line,
-)
+from ensemble_notebook.engine.structured import output_format
+from ensemble_notebook.engine.toolbox import handler_function, result_text
+from ensemble_notebook.errors import BudgetExceededError, DeadlineExceededError, OutputParsingError, ToolExecutionError
 
-Context = tuple[TaskOutput, ...]
+Memory = Mapping[str, Sequence[MemoryEntry]]
 
 
 class TaskRunner:
-    """Runs the tasks of one run; keeps what they share: texts, models, tools."""
+    """Runs the tasks of one run.
+
+    Args:
+        order: the run.
+        source: where models come from.
+        caller: calls handlers, guardrails and all else that is not ours.
+        clock: tells durations.
+        run: the span of the run.
+        exit_early: told when a person chose to leave (E27).
+    """
 
     def __init__(
         self,
-        inputs: Mapping[str, Any],
+        order: Order,
         source: ChatSource,
         caller: Caller,
         clock: Clock,
         run: Scope,
         *,
-        streams: bool,
+        exit_early: Callable[[], None],
     ) -> None:
-        self._inputs = MappingProxyType(dict(inputs))
-        self._source = source
+        self._inputs = MappingProxyType(dict(order.inputs))
         self._caller = caller
         self._clock = clock
-        self._run = run
-        self._streams = streams
-        self._ports: dict[object, asyncio.Task[ChatPort]] = {}
-        self._toolboxes: dict[tuple[int, ...], Toolbox] = {}
+        self._assigner = Assigner(source, caller, run, streams=order.streams)
+        self._recall = Recall(order.memory, caller)
+        self.desk = ReviewDesk(order.review_handler, caller, exit_early)
+        self._gates = Gates(self.desk, order.review_policy)
 
     def close(self) -> None:
-        """Nobody waits for a model any more."""
-        for preparing in self._ports.values():
-            preparing.cancel()
+        """The run is over."""
+        self._assigner.close()
 
-    async def run(self, node: TaskNode, description: str, context: Context, scope: Scope) -> TaskOutput:
+    async def run(self, node: TaskNode, brief: Brief, scope: Scope) -> TaskOutput:
         """The output of a task.
 
         Raises:
+            Dropped: a person ended the run before this task was done.
+            BudgetExceededError: a model request did not fit into the budget.
             Exception: whatever ended it; a model's failure as `AgentExecutionError`, a handler's as it was raised.
         """
         started = self._clock.monotonic()
-        work = _Work(node, description, render(node.task.expected_output, self._inputs), context, scope)
-        # Getting a model ready (imports, weights) happens once for all, so it is on no task's clock.
-        port = None if node.agent is None else await self._port(node, node.agent, description)
-        if node.task.timeout is None:
-            result = await self._work(work, port)
-        else:
-            result = await self._work_in_time(work, port, node.task.timeout)
-        return TaskOutput(
-            name=node.name,
-            raw=result.text,
-            task_description=description,
-            agent_role=node.role,
-            completed_at=self._clock.now(),
-            duration=timedelta(seconds=self._clock.monotonic() - started),
-            tool_call_count=result.tool_calls,
-            parsed_output=result.value,
-        )
+        memory = await self._recall.read(node.task.memory, brief.description, scope)
+        brief = await self._gates.before(node, brief, scope)
+        work = _Work(node, brief, render(node.task.expected_output, self._inputs), memory, scope)
+        await guard("input", node.task.input_guardrails, self._task_input(work), self._caller, scope)
+        attempt = 1
+        while True:
+            result, is_fallback = await self._attempt(work)
+            output = TaskOutput(
+                name=node.name,
+                raw=result.text,
+                task_description=brief.description,
+                agent_role=result.role,
+                completed_at=self._clock.now(),
+                duration=timedelta(seconds=self._clock.monotonic() - started),
+                tool_call_count=result.tool_calls,
+                parsed_output=result.value,
+                from_fallback=is_fallback,
+            )
+            await guard("output", node.task.output_guardrails, output, self._caller, scope)
+            output, feedback = await self._gates.after(node, output, brief, scope)
+            if feedback is None:
+                await self._recall.write(node.task.memory, output, scope)
+                return output
+            attempt += 1
+            scope.emit(TaskRetried, attempt=attempt, feedback=feedback)
+            work.revision = Revision(attempt=attempt, feedback=feedback)
 
-    async def _work_in_time(self, work: _Work, port: ChatPort | None, limit: float) -> _Result:
+    async def _attempt(self, work: _Work) -> tuple[_Result, bool]:
+        """What the task's own worker did or, once that has finally failed, its fallback; and whether it was that."""
+        node, fallback = work.node, work.node.task.fallback
+        try:
+            return await self._in_time(work, _Worker(node.agent, node.llm)), False
+        except (Dropped, BudgetExceededError):
+            raise
+        except Exception as error:
+            if fallback is None:
+                raise
+            work.scope.emit(TaskFellBack, agent=fallback.role, error=error)
+        return await self._in_time(work, _Worker(fallback, node.fallback_llm, is_fallback=True)), True
+
+    async def _in_time(self, work: _Work, worker: _Worker) -> _Result:
+        limit = work.node.task.timeout
+        port = None
+        if worker.agent is not None:
+            # Getting a model ready (imports, weights) happens once for all, so it is on no task's clock.
+            port = await self._assigner.port(worker.llm, worker.agent, work.brief.description)
+        if limit is None:
+            return await self._work(work, worker, port)
         deadline = asyncio.timeout(limit)
         try:
             async with deadline:
-                return await self._work(work, port)
+                return await self._work(work, worker, port)
         except TimeoutError:
             if not deadline.expired():
                 raise
             advice = "Raise the task's timeout or make it smaller."
             raise DeadlineExceededError("task", limit, work.activity(), advice) from None
 
-    async def _work(self, work: _Work, port: ChatPort | None) -> _Result:
-        agent = work.node.agent
-        return await (self._handle(work) if agent is None or port is None else self._assign(agent, port, work))
+    async def _work(self, work: _Work, worker: _Worker, port: ChatPort | None) -> _Result:
+        if worker.agent is None or port is None:
+            return await self._handle(work)
+        job = self._job(work, worker.agent, worker)
+        for message in long_context_warnings(work.brief.context):
+            work.scope.emit(Warned, message=message)
+        done = await self._assigner.work(job, port, work.scope, work.watch)
+        return _Result(done.text, worker.agent.role, done.tool_calls, done.value)
 
     async def _handle(self, work: _Work) -> _Result:
-        node = work.node
+        node, task_input = work.node, self._task_input(work)
         work.activity = lambda: "its handler"
-        names = tuple(each.name for each in work.context)
-        work.scope.emit(TaskInputPrepared, system_prompt="", user_prompt=work.description, context=names)
-        task_input = TaskInput(
-            name=node.name,
-            description=work.description,
-            expected_output=work.expected_output,
-            context=work.context,
-            inputs=self._inputs,
-        )
+        names = tuple(each.name for each in work.brief.context)
+        work.scope.emit(TaskInputPrepared, system_prompt="", user_prompt=work.brief.description, context=names)
         result = await self._caller.call(f"handler of {node.name}", handler_function(node.task.handler), task_input)
         if isinstance(result, ToolResult):
             if not result.is_success:
                 message = f"The handler of task {node.name!r} reported a failure: {result.error_message}"
-                raise ToolExecutionError(message, tool_name=node.name, tool_input=work.description)
-            return _Result(result_text(result), value=result.structured_output)
-        return _Result(result_text(result), value=None if isinstance(result, str) else result)
+                raise ToolExecutionError(message, tool_name=node.name, tool_input=work.brief.description)
+            return self._read(node, result_text(result), result.structured_output)
+        return self._read(node, result_text(result), None if isinstance(result, str) else result)
 
-    async def _assign(self, agent: Agent, port: ChatPort, work: _Work) -> _Result:
-        system = system_prompt(agent, agent.goal if work.node.task.agent else work.description)
-        user = user_prompt(work.description, work.expected_output, work.context)
-        names = tuple(each.name for each in work.context)
-        work.scope.emit(TaskInputPrepared, system_prompt=system, user_prompt=user, context=names)
-        for message in long_context_warnings(work.context):
-            work.scope.emit(Warned, message=message)
-        if (agent.tools or work.node.task.tools) and not port.calls_tools:
-            message = f"Agent {agent.role!r} has tools, but its model {port.name} does not call tools."
-            work.scope.emit(Warned, message=message)
-        toolbox = self._toolbox((*agent.tools, *work.node.task.tools))
-        loop = AgentLoop(agent, work.description, port, toolbox, self._caller, streams=self._streams)
-        work.activity = lambda: loop.activity
-        result = await loop.run(system, user, work.scope)
-        return _Result(result.text, tool_calls=result.tool_calls_made)
+    def _read(self, node: TaskNode, text: str, value: Any) -> _Result:
+        """What a handler gave, held to the task's output type; there is nobody who could correct it."""
+        if node.task.output_type is not None:
+            output = output_format(node.task.output_type)
+            try:
+                value = output.read(text) if value is None else output.accept(value)
+            except ValueError as error:
+                raise OutputParsingError(
+                    raw_output=text, output_type=output.kind, parse_errors=[str(error)], attempt_count=1
+                ) from None
+        return _Result(text, node.role, value=value)
 
-    async def _port(self, node: TaskNode, agent: Agent, description: str) -> ChatPort:
-        """The model, prepared once per run however many tasks wait for it."""
-        preparing = self._ports.get(node.llm_key)
-        if preparing is None:
-            preparing = self._ports[node.llm_key] = asyncio.ensure_future(keep_inside(self._prepare(node.llm)))
-        try:
-            return await asyncio.shield(preparing)
-        except EnsembleError:
-            raise
-        except Exception as error:
-            raise AgentExecutionError(
-                f"The model of agent {agent.role!r} could not be made ready: {one_line(error)}",
-                agent_role=agent.role,
-                task_description=description,
-            ) from error
+    def _job(self, work: _Work, agent: Agent, worker: _Worker) -> Job:
+        task, brief = work.node.task, work.brief
+        is_derived = task.agent is None and not worker.is_fallback
+        system = system_prompt(agent, brief.description if is_derived else agent.goal)
 
-    async def _prepare(self, llm: Any) -> ChatPort:
-        port = await self._source.prepare(llm, lambda message: self._run.emit(Noted, message=message))
-        if port.warning:
-            self._run.emit(Warned, message=port.warning)
-        return port
+        def user(output_format: str) -> str:
+            text = user_prompt(
+                brief.description,
+                work.expected_output,
+                brief.context,
+                missing=brief.missing,
+                memory=work.memory,
+                revision=work.revision,
+                output_format=output_format,
+            )
+            names = tuple(each.name for each in brief.context)
+            work.scope.emit(TaskInputPrepared, system_prompt=system, user_prompt=text, context=names)
+            return text
 
-    def _toolbox(self, entries: tuple[Any, ...]) -> Toolbox:
-        key = tuple(map(id, entries))
-        if key not in self._toolboxes:
-            self._toolboxes[key] = Toolbox(entries)
-        return self._toolboxes[key]
+        tools = (*agent.tools, *task.tools)
+        return Job(
+            agent=agent,
+            llm=worker.llm,
+            description=brief.description,
+            system=system,
+            user=user,
+            tools=tools,
+            natives=self._gates.tools(work.node, agent, tools),
+            output=None if task.output_type is None else output_format(task.output_type),
+            max_output_retries=task.max_output_retries,
+            rate_limits=() if task.rate_limit is None else (task.rate_limit,),
+            approve=self._gates.approval(work.node, agent),
+            is_fallback=worker.is_fallback,
+        )
+
+    def _task_input(self, work: _Work) -> TaskInput:
+        return TaskInput(
+            name=work.node.name,
+            description=work.brief.description,
+            expected_output=work.expected_output,
+            context=work.brief.context,
+            inputs=self._inputs,
+        )
+
+
+class _Worker:
+    """Who does a task: an agent with its model, or nobody but the handler."""
+
+    __slots__ = ("agent", "is_fallback", "llm")
+
+    def __init__(self, agent: Agent | None, llm: Any, *, is_fallback: bool = False) -> None:
+        self.agent = agent
+        self.llm = llm
+        self.is_fallback = is_fallback
 
 
 class _Result:
     """The text of a task and what stands behind it."""
 
-    __slots__ = ("text", "tool_calls", "value")
+    __slots__ = ("role", "text", "tool_calls", "value")
 
-    def __init__(self, text: str, tool_calls: int = 0, value: Any = None) -> None:
+    def __init__(self, text: str, role: str, tool_calls: int = 0, value: Any = None) -> None:
         self.text = text
+        self.role = role
         self.tool_calls = tool_calls
         self.value = value
 
@@ -178,12 +244,17 @@ class _Result:
 class _Work:
     """One task at work: what is resolved of it, and a way to say what it is doing."""
 
-    __slots__ = ("activity", "context", "description", "expected_output", "node", "scope")
+    __slots__ = ("activity", "brief", "expected_output", "memory", "node", "revision", "scope")
 
-    def __init__(self, node: TaskNode, description: str, expected_output: str, context: Context, scope: Scope) -> None:
+    def __init__(self, node: TaskNode, brief: Brief, expected_output: str, memory: Memory, scope: Scope) -> None:
         self.node = node
-        self.description = description
+        self.brief = brief
         self.expected_output = expected_output
-        self.context = context
+        self.memory = memory
         self.scope = scope
+        self.revision = brief.revision
         self.activity: Callable[[], str] = lambda: "nothing yet"
+
+    def watch(self, activity: Callable[[], str]) -> None:
+        """Whoever works on it can say what it is doing."""
+        self.activity = activity

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from ensemble_notebook.domain.tool import (
 )
 from ensemble_notebook.engine.argument import fit_arguments
 from ensemble_notebook.engine.call import Caller, is_async
+from ensemble_notebook.engine.stream import Scope
 from ensemble_notebook.errors import Problem, ToolExecutionError, ValidationError, did_you_mean, message_of, one_line
 
 _TEXT_INPUT: Final = {
@@ -54,6 +55,14 @@ class Tool:
     schema: type | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NativeTool:
+    """A tool of the engine itself: it knows the span of its call, and answers in its own words."""
+
+    spec: ToolSpec
+    answer: Callable[[dict[str, Any], Scope], Awaitable[ToolAnswer]]
+
+
 class Toolbox:
     """Tools by name. Built once per list of tools; building imports LangChain where a tool needs it.
 
@@ -70,11 +79,27 @@ class Toolbox:
                 label = getattr(entry, "__name__", type(entry).__name__)
                 message = f"Tool at index {index} ({label}) can't be shown to a model: {one_line(error)}"
                 raise ValidationError(Problem(message, field="tools", item=index)) from error
-        self._tools = {tool.spec.name: tool for tool in tools}
-        self.specs = tuple(tool.spec for tool in tools)
+        self._tools: dict[str, Tool | NativeTool] = {tool.spec.name: tool for tool in tools}
 
-    async def answer(self, call: ToolCall, caller: Caller) -> ToolAnswer:
-        """Run a requested call. Never raises: a fault of the tool or the request is told to the model (E13)."""
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as a model sees them."""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def plus(self, natives: Sequence[NativeTool]) -> Toolbox:
+        """These tools and native ones, which stand in for tools of the same name; itself where there are none."""
+        if not natives:
+            return self
+        whole = Toolbox(())
+        whole._tools = self._tools | {each.spec.name: each for each in natives}
+        return whole
+
+    async def answer(self, call: ToolCall, caller: Caller, scope: Scope) -> ToolAnswer:
+        """Run a requested call, in its span. A fault of the tool or the request is told to the model (E13).
+
+        Raises:
+            Exception: what a native tool raises, which ends the task.
+        """
         tool = self._tools.get(call.name)
         if tool is None:
             hint = did_you_mean(call.name, self._tools)
@@ -82,6 +107,8 @@ class Toolbox:
         arguments, mismatch = fit_arguments(call.arguments, tool.spec.parameters)
         if mismatch:
             return ToolAnswer(f"Error: the arguments of tool {call.name!r} don't fit: {mismatch}", ToolOutcome.FAILURE)
+        if isinstance(tool, NativeTool):
+            return await tool.answer(arguments, scope)
         try:
             return _answer(await caller.call(f"tool {call.name}", tool.function, arguments))
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model (E13)

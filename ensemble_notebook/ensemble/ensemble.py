@@ -18,8 +18,8 @@ from ensemble_notebook.domain.template import check_variables
 from ensemble_notebook.domain.template import variables as template_variables
 from ensemble_notebook.engine.clock import SystemClock
 from ensemble_notebook.engine.delivery import wants_tokens
-from ensemble_notebook.engine.driver import Order
 from ensemble_notebook.engine.loop import loop_thread
+from ensemble_notebook.engine.order import Order
 from ensemble_notebook.engine.stream import Sink
 from ensemble_notebook.engine.toolbox import Toolbox
 from ensemble_notebook.ensemble.handle import RunHandle

@@ -14,9 +14,10 @@ from ensemble_notebook.domain.model import ChatSource
 from ensemble_notebook.domain.plan import ExecutionPlan
 from ensemble_notebook.engine.clock import Clock
 from ensemble_notebook.engine.delivery import DRAIN_LIMIT_S, Delivery
-from ensemble_notebook.engine.driver import Driver, Order
+from ensemble_notebook.engine.driver import Driver
 from ensemble_notebook.engine.log import LogView
 from ensemble_notebook.engine.loop import loop_thread
+from ensemble_notebook.engine.order import Order
 from ensemble_notebook.engine.stream import EventStream, Sink
 from ensemble_notebook.ensemble.outcome import error_of
 from ensemble_notebook.ensemble.output import EnsembleOutput

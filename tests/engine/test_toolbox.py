@@ -18,6 +18,8 @@ from ensemble_notebook.domain.model import ToolCall
 from ensemble_notebook.domain.output import TaskOutput
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
 from ensemble_notebook.engine.call import Caller
+from ensemble_notebook.engine.clock import SystemClock
+from ensemble_notebook.engine.stream import EventStream, Scope
 from ensemble_notebook.engine.toolbox import ToolAnswer, Toolbox, handler_function, result_text
 from ensemble_notebook.errors import ToolExecutionError, ValidationError
 
@@ -35,10 +37,14 @@ def with_caller(main: Callable[[Caller], Awaitable[Any]]) -> Any:
     return asyncio.run(run())
 
 
+def a_scope() -> Scope:
+    return Scope(EventStream("run", SystemClock()), "run.1")
+
+
 def answer(entry: Any, arguments: Any, name: str | None = None) -> ToolAnswer:
     toolbox = Toolbox([entry])
     call = ToolCall(id="1", name=name or toolbox.specs[0].name, arguments=arguments)
-    return with_caller(lambda caller: toolbox.answer(call, caller))
+    return with_caller(lambda caller: toolbox.answer(call, caller, a_scope()))
 
 
 # --- one tool in every form ---
@@ -352,7 +358,9 @@ def test_a_cancelled_sync_tool_is_left_to_itself_and_named_e35() -> None:
         release.wait()
 
     async def main(caller: Caller) -> list[str]:
-        call = asyncio.ensure_future(Toolbox([sleepy]).answer(ToolCall(id="1", name="sleepy", arguments={}), caller))
+        call = asyncio.ensure_future(
+            Toolbox([sleepy]).answer(ToolCall(id="1", name="sleepy", arguments={}), caller, a_scope())
+        )
         await caller.call("watch", started.wait)
         call.cancel()
         await asyncio.wait([call])

@@ -1,0 +1,45 @@
+"""The order of a run: everything that the engine needs to know, as the facade hands it over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ensemble_notebook.domain.choice import CaptureMode, ErrorStrategy, ReviewPolicy
+from ensemble_notebook.domain.graph import Graph
+from ensemble_notebook.domain.limit import Budget, RateLimit
+from ensemble_notebook.domain.memory import MemoryStore
+from ensemble_notebook.domain.plan import ExecutionPlan, PlannedAgent
+from ensemble_notebook.domain.review import ReviewHandler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be run, with which values, how strictly, and within which limits.
+
+    Attributes:
+        graph: valid.
+        plan: of the graph.
+        agents: who takes part, for views.
+        streams: whether replies are streamed, because somebody watches (E17).
+        memory: the store of all scopes; None where no task has any.
+        review_handler: None where nobody can be asked.
+    """
+
+    graph: Graph
+    plan: ExecutionPlan
+    name: str | None
+    workflow: str
+    error_strategy: ErrorStrategy
+    inputs: Mapping[str, Any]
+    max_concurrency: int | None
+    warnings: Sequence[str]
+    streams: bool
+    memory: MemoryStore | None = None
+    agents: tuple[PlannedAgent, ...] = ()
+    capture_mode: CaptureMode = CaptureMode.OFF
+    budget: Budget | None = None
+    rate_limit: RateLimit | None = None
+    review_handler: ReviewHandler | None = None
+    review_policy: ReviewPolicy = ReviewPolicy.NEVER

@@ -1,0 +1,119 @@
+"""Structured output: the schema of an output type, and values read from what a model wrote (E16).
+
+Knows texts and types; asking a model again is the assignment's.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+_FENCE: Final = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
+_START: Final = re.compile(r"[{\[]")
+
+
+class OutputFormat:
+    """One output type.
+
+    Args:
+        kind: a pydantic model, a dataclass, a TypedDict, or a JSON schema of type object.
+
+    Attributes:
+        schema: JSON schema with a ``title``.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+        if isinstance(kind, Mapping):
+            self.schema: dict[str, Any] = {"title": "Output", "type": "object", **kind}
+            self._check = _schema_check(self.schema)
+        else:
+            from pydantic import TypeAdapter
+
+            adapter: TypeAdapter[Any] = TypeAdapter(kind)
+            self.schema = {"title": kind.__name__, **adapter.json_schema()}
+            self._check = adapter.validate_python
+
+    @property
+    def instructions(self) -> str:
+        """For the prompt of a model that is not held to the schema natively."""
+        schema = json.dumps(self.schema, ensure_ascii=False, indent=2)
+        return f"Reply with one JSON value that fits this schema, and with nothing else:\n```json\n{schema}\n```"
+
+    def read(self, text: str) -> Any:
+        """The value in a reply: in a fenced block, the whole text, or the first complete JSON value in prose.
+
+        Raises:
+            ValueError: nothing in it fits; says what is wrong with the candidate that came first.
+        """
+        faults = []
+        for value in _candidates(text):
+            try:
+                return self._check(value)
+            except Exception as error:  # noqa: BLE001 - pydantic's, jsonschema's, or a validator of the user
+                faults.append(_fault(error))
+        raise ValueError(faults[0] if faults else "it holds no complete JSON value")
+
+    def accept(self, value: Any) -> Any:
+        """A value that is there already, held to the type.
+
+        Raises:
+            ValueError: it does not fit; says what is wrong.
+        """
+        try:
+            return self._check(value)
+        except Exception as error:
+            raise ValueError(_fault(error)) from error
+
+
+@functools.lru_cache(maxsize=256)
+def _format_of_type(kind: type) -> OutputFormat:
+    return OutputFormat(kind)
+
+
+def output_format(kind: Any) -> OutputFormat:
+    """The format of an output type; made once for a class."""
+    return _format_of_type(kind) if isinstance(kind, type) else OutputFormat(kind)
+
+
+def _candidates(text: str) -> Iterator[Any]:
+    """JSON values in a text, the likeliest first."""
+    for part in (*_FENCE.findall(text), text):
+        try:
+            yield json.loads(part, strict=False)
+        except ValueError:
+            continue
+    decoder, position = json.JSONDecoder(strict=False), 0
+    while match := _START.search(text, position):
+        try:
+            value, position = decoder.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            position = match.start() + 1
+        else:
+            yield value
+
+
+def _schema_check(schema: Mapping[str, Any]) -> Any:
+    from jsonschema.validators import validator_for
+
+    validator = validator_for(schema)(schema)
+
+    def check(value: Any) -> Any:
+        validator.validate(value)
+        return value
+
+    return check
+
+
+def _fault(error: Exception) -> str:
+    """What is wrong, on one line, with the place in the value."""
+    if callable(errors := getattr(error, "errors", None)):
+        faults = [f"{'.'.join(map(str, each['loc'])) or 'the value'}: {each['msg']}" for each in errors()]
+        return "; ".join(faults)
+    if (path := getattr(error, "json_path", None)) is not None:
+        place = str(path).removeprefix("$").removeprefix(".") or "the value"
+        return f"{place}: {getattr(error, 'message', error)}"
+    return " ".join(str(error).split()) or type(error).__name__
