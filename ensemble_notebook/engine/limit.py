@@ -56,7 +56,8 @@ class Limits:
         It must be sent at once then, and its permit be settled when it is over, whatever comes of it.
 
         Args:
-            port, conversation: what the request will be.
+            port: who is asked.
+            conversation: with all that will be sent.
             call: the span of the model call; waits are spans in it.
 
         Raises:
