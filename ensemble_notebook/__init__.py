@@ -61,6 +61,10 @@ _HOMES = {
     "ensemble.ensemble": "Ensemble",
     "ensemble.handle": "RunHandle",
     "ensemble.output": "EnsembleOutput",
+    "memory.entity": "EntityMemory",
+    "memory.long_term": "SqliteMemory",
+    "memory.short_term": "InMemoryStore",
+    "memory.vector": "VectorStoreMemory",
     "models.scripted": "Fail Reply ScriptedChatModel ToolUse",
     "trace.execution": "ExecutionTrace",
 }
