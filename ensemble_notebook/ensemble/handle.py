@@ -21,6 +21,7 @@ from ensemble_notebook.engine.order import Order
 from ensemble_notebook.engine.stream import EventStream, Sink
 from ensemble_notebook.ensemble.outcome import error_of
 from ensemble_notebook.ensemble.output import EnsembleOutput
+from ensemble_notebook.ensemble.setting import RunSetting
 from ensemble_notebook.errors import EnsembleError, RunInterrupted
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ class RunHandle:
         source: ChatSource,
         clock: Clock,
         run_id: str,
-        timeout_s: float | None,
-        listeners: Sequence[Any],
+        setting: RunSetting,
     ) -> None:
         self.run_id = run_id
         self.name = ensemble.name
@@ -62,8 +62,7 @@ class RunHandle:
         self._order = order
         self._source = source
         self._clock = clock
-        self._timeout_s = timeout_s
-        self._listeners = listeners
+        self._setting = setting
         self._error: BaseException | None = None
         self._driver: Driver | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -154,13 +153,13 @@ class RunHandle:
 
     async def _drive(self, sinks: Sequence[Sink]) -> None:
         loop = self._loop = asyncio.get_running_loop()
-        delivery = Delivery(self._listeners)
+        delivery = Delivery((*self._ensemble.listeners, *self._setting.listeners))
         log = LogView(self._order.graph, is_verbose=self._ensemble.verbose)
         self._stream = EventStream(self.run_id, self._clock, [log.put, delivery.put, *sinks])
         driver = self._driver = Driver(self._order, self._source, self._stream, self._clock)
         timer = None
-        if self._timeout_s is not None:
-            timer = loop.call_later(self._timeout_s, driver.stop, ExitReason.TIMEOUT)
+        if self._setting.timeout is not None:
+            timer = loop.call_later(self._setting.timeout, driver.stop, ExitReason.TIMEOUT)
         if self._is_cancelled:
             loop.call_soon(self._stop_driver)
         try:
@@ -190,7 +189,7 @@ class RunHandle:
             skipped=result.skipped,
         )
         strategy = self._ensemble.error_strategy
-        self._error = error_of(result, order.graph, strategy, order.inputs, self._timeout_s)
+        self._error = error_of(result, order.graph, strategy, order.inputs, self._setting.timeout)
         if isinstance(self._error, EnsembleError | RunInterrupted):
             self._error.output = self.output
 

@@ -1,0 +1,182 @@
+"""Makes the order of a run from a definition: all that can be refused is refused here, before anything is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ensemble_notebook.domain.agent import Agent
+from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.graph import Graph, llm_key
+from ensemble_notebook.domain.memory import MemoryStore
+from ensemble_notebook.domain.model import ChatSource
+from ensemble_notebook.domain.plan import PlannedAgent, make_plan
+from ensemble_notebook.domain.rule import check_ensemble
+from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.template import check_variables
+from ensemble_notebook.domain.template import variables as template_variables
+from ensemble_notebook.domain.tool import tool_names
+from ensemble_notebook.engine.delivery import wants_tokens
+from ensemble_notebook.engine.order import Order
+from ensemble_notebook.engine.structured import output_format
+from ensemble_notebook.engine.toolbox import Toolbox
+from ensemble_notebook.ensemble.setting import RunSetting
+from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, one_line
+
+
+def source_of(setting: RunSetting) -> ChatSource:
+    """Where the models of a run come from: the process's source, one that writes down what it sees, or a recording."""
+    from ensemble_notebook.models.source import default_source
+
+    if setting.replay is not None:
+        from ensemble_notebook.models.replay import ReplaySource
+
+        return ReplaySource(setting.replay)
+    if setting.record is not None:
+        from ensemble_notebook.models.recording import RecordingSource
+
+        return RecordingSource(default_source(), setting.record)
+    return default_source()
+
+
+def checked(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Graph, tuple[str, ...]]:
+    """The graph and warnings of an ensemble that can run.
+
+    Raises:
+        ValidationError: with every problem found.
+    """
+    graph, warnings = check_ensemble(ensemble)
+    problems = [*_llm_problems(ensemble, graph, source), *_tool_problems(graph), *_type_problems(graph)]
+    if problems:
+        raise ValidationError(problems)
+    return graph, warnings
+
+
+def values_of(
+    ensemble: EnsembleDefinition, inputs: Mapping[str, Any] | None, variables: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values of all template variables: own defaults, then `inputs`, then keywords."""
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise ValidationError(f"inputs must map names to values, got {type(inputs).__name__}.")
+    return {**ensemble.inputs, **(inputs or {}), **variables}
+
+
+def order_of(
+    ensemble: EnsembleDefinition,
+    inputs: Mapping[str, Any] | None,
+    variables: Mapping[str, Any],
+    setting: RunSetting,
+    source: ChatSource,
+) -> Order:
+    """Everything that the engine needs for one run.
+
+    Raises:
+        ValidationError, PromptTemplateError: it can't run like this.
+    """
+    values = values_of(ensemble, inputs, variables)
+    graph, warnings = checked(ensemble, source)
+    texts = [text for task in ensemble_tasks(ensemble) for text in (task.description, task.expected_output)]
+    check_variables(texts, values)
+    if all(task.handler is None for task in ensemble_tasks(ensemble)):
+        _refuse_unused(variables, texts)
+    return Order(
+        graph=graph,
+        plan=make_plan(graph, values),
+        agents=tuple(planned_agents(ensemble, graph)),
+        name=ensemble.name,
+        workflow=ensemble.workflow.value,
+        error_strategy=ensemble.error_strategy,
+        inputs=values,
+        max_concurrency=ensemble.max_concurrency,
+        warnings=warnings,
+        streams=setting.streams or wants_tokens((*ensemble.listeners, *setting.listeners)),
+        memory=_memory(ensemble, graph),
+        budget=ensemble.budget,
+        rate_limit=ensemble.rate_limit,
+        review_handler=ensemble.review_handler or setting.review_handler,
+        review_policy=ensemble.review_policy,
+    )
+
+
+def ensemble_tasks(ensemble: EnsembleDefinition) -> Sequence[Task]:
+    """All tasks of a definition, in order."""
+    return ensemble.tasks or [task for phase in ensemble.phases for task in phase.tasks]
+
+
+def planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[PlannedAgent]:
+    """Who takes part, once each: the ensemble's agents, then those of its tasks and their fallbacks."""
+    workers = [each for node in graph.tasks for each in (node.agent, node.task.fallback) if each is not None]
+    for agent in {id(each): each for each in (*ensemble.agents, *workers)}.values():
+        yield PlannedAgent(
+            role=agent.role,
+            goal=agent.goal,
+            background=agent.background,
+            tools=tuple(name for tool in agent.tools for name in tool_names(tool) or ()),
+            allow_delegation=agent.allow_delegation,
+        )
+
+
+def _memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | None:
+    """The ensemble's store, or one for this run alone; None where no task remembers anything."""
+    if not any(node.task.memory for node in graph.tasks):
+        return None
+    from ensemble_notebook.memory.adoption import as_memory
+    from ensemble_notebook.memory.short_term import InMemoryStore
+
+    return InMemoryStore() if ensemble.memory is None else as_memory(ensemble.memory)
+
+
+def _llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource) -> Iterator[Problem]:
+    seen: set[object] = set()
+    for llm, owners in _models(graph):
+        if llm is None or llm_key(llm) in seen:
+            continue
+        seen.add(llm_key(llm))
+        try:
+            source.check(llm)
+        except ValidationError as error:
+            owner = next((each for each in owners if each is not None and each.llm is llm), ensemble)
+            yield from (Problem(problem.message, owner, "llm") for problem in error.problems)
+
+
+def _models(graph: Graph) -> Iterator[tuple[Any, tuple[Task | Agent | None, ...]]]:
+    """Every model that may be used, and the definitions that may have named it."""
+    for node in graph.tasks:
+        yield node.llm, (node.task, node.task.agent)
+        yield node.fallback_llm, (node.task.fallback,)
+
+
+def _refuse_unused(variables: Mapping[str, Any], texts: Sequence[str]) -> None:
+    """A keyword that no text uses is a misspelt one (E5). Where there are handlers, they may want any variable."""
+    used = {name for text in texts for name in template_variables(text)}
+    unused = [name for name in variables if name not in used]
+    if unused:
+        known = [*used, "timeout", "record", "replay"]
+        raise ValidationError([Problem(f"No text uses {name!r}.{did_you_mean(name, known)}") for name in unused])
+
+
+def _tool_problems(graph: Graph) -> Iterator[Problem]:
+    """Tools that no model can be shown; found now, since in the run it would cost what was done by then."""
+    for holder in _holders(graph):
+        try:
+            Toolbox(holder.tools)
+        except ValidationError as error:
+            yield from (Problem(problem.message, holder, "tools", problem.item) for problem in error.problems)
+
+
+def _holders(graph: Graph) -> Iterable[Agent | Task]:
+    """The definitions that hold tools, once each."""
+    everybody = [each for node in graph.tasks for each in (node.agent, node.task, node.task.fallback)]
+    return dict.fromkeys(each for each in everybody if each is not None and each.tools)
+
+
+def _type_problems(graph: Graph) -> Iterator[Problem]:
+    """Output types that have no JSON schema."""
+    for node in graph.tasks:
+        if node.task.output_type is None:
+            continue
+        try:
+            output_format(node.task.output_type)
+        except Exception as error:  # noqa: BLE001 - pydantic's for fields that JSON does not know, jsonschema's
+            message = f"The output_type of task {node.name!r} has no JSON schema: {one_line(error)}"
+            yield Problem(message, node.task, "output_type")
