@@ -615,7 +615,9 @@ def eventful(draw: st.DrawFn) -> tuple[EnsembleDefinition, float | None]:
             limit = 0.5 if kind == "late" else None
             tasks.append(Task.of("Hm", handler=handler, timeout=limit))
         after = [f"p{each}" for each in draw(st.sets(st.integers(0, number - 1)))] if number else []
-        phases.append(Phase.of(f"p{number}", *tasks, after=after, workflow=draw(st.sampled_from(list(Workflow)))))
+        phases.append(
+            Phase.of(f"p{number}", *tasks, after=after, workflow=draw(st.sampled_from([Workflow.SEQUENTIAL, PARALLEL])))
+        )
     made = EnsembleDefinition(
         phases=phases,
         error_strategy=draw(st.sampled_from(list(ErrorStrategy))),

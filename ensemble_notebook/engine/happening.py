@@ -1,0 +1,86 @@
+"""What can happen in a run, as the scheduler is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RunBegun:
+    """The run begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSucceeded:
+    """A running task has its output; `held` are the numbers of the conditions that hold for it (E33)."""
+
+    task: int
+    held: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLost:
+    """A running task ended without output, failed or cancelled."""
+
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDropped:
+    """A running task is not to go on, and that is no failure (E27, E36)."""
+
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseApproved:
+    """The review of a phase is content with it (E28)."""
+
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSentBack:
+    """The review of a phase wants all of it done once more."""
+
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRejected:
+    """The review of a phase rejects it, or broke."""
+
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewLost:
+    """The review of a phase ended without an answer: it was cancelled, or not to go on."""
+
+    phase: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunClosed:
+    """Nothing new starts any more, in any phase, and what runs goes on; `reason` is told by all that is skipped."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """Somebody wants the run to stop; what was already asked to stop is not asked again."""
+
+
+Happening = (
+    RunBegun
+    | TaskSucceeded
+    | TaskLost
+    | TaskDropped
+    | PhaseApproved
+    | PhaseSentBack
+    | PhaseRejected
+    | ReviewLost
+    | RunClosed
+    | StopAsked
+)
