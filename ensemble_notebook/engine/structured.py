@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import json
 import re
+import sys
+import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -33,7 +35,7 @@ class OutputFormat:
         else:
             from pydantic import TypeAdapter
 
-            adapter: TypeAdapter[Any] = TypeAdapter(kind)
+            adapter: TypeAdapter[Any] = TypeAdapter(_known_to_pydantic(kind))
             self.schema = {"title": kind.__name__, **adapter.json_schema()}
             self._check = adapter.validate_python
 
@@ -84,7 +86,7 @@ def _candidates(text: str) -> Iterator[Any]:
     for part in (*_FENCE.findall(text), text):
         try:
             yield json.loads(part, strict=False)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     decoder, position = json.JSONDecoder(strict=False), 0
     while match := _START.search(text, position):
@@ -94,6 +96,16 @@ def _candidates(text: str) -> Iterator[Any]:
             position = match.start() + 1
         else:
             yield value
+
+
+def _known_to_pydantic(kind: Any) -> Any:
+    """The type itself; on Python 3.11, where pydantic can't look into a ``typing.TypedDict``, one that it can."""
+    if sys.version_info >= (3, 12) or not typing.is_typeddict(kind):
+        return kind
+    from typing_extensions import TypedDict
+
+    make: Any = TypedDict
+    return make(kind.__name__, typing.get_type_hints(kind, include_extras=True), total=kind.__total__)
 
 
 def _schema_check(schema: Mapping[str, Any]) -> Any:

@@ -1,0 +1,101 @@
+"""Values read from what a model wrote, and what is said about those that can't be (E16)."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from typing import Any, TypedDict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from ensemble_notebook.engine.structured import output_format
+
+
+class Verdict(BaseModel):
+    title: str
+    score: int = Field(ge=0, le=10)
+
+
+@dataclasses.dataclass
+class Place:
+    name: str
+    tags: list[str]
+
+
+class Trip(TypedDict):
+    place: Place
+    days: int
+
+
+SCHEMA = {"properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"title": "Tides", "score": 7}',
+        '```json\n{"title": "Tides", "score": 7}\n```',
+        'Here it is:\n\n```\n{"title": "Tides", "score": 7}\n```\nI hope it helps.',
+        'Sure! {"title": "Tides", "score": 7} is my answer.',
+        'I thought of {x} and [1, but {"title": "Tides", "score": 7}',
+        '{"note": "first"} and then {"title": "Tides", "score": 7}',
+        '{"title": "Tides",\n "score": "7"}',
+    ],
+)
+def test_a_value_is_read_from_a_fence_the_whole_text_or_prose(text: str) -> None:
+    assert output_format(Verdict).read(text) == Verdict(title="Tides", score=7)
+
+
+def test_every_kind_of_type_is_read() -> None:
+    place = {"name": "Brest", "tags": ["sea"]}
+    assert output_format(Place).read(json.dumps(place)) == Place("Brest", ["sea"])
+    assert output_format(Trip).read(json.dumps({"place": place, "days": 2})) == {
+        "place": Place("Brest", ["sea"]),
+        "days": 2,
+    }
+    assert output_format(SCHEMA).read('{"city": "Brest"}') == {"city": "Brest"}
+
+
+@pytest.mark.parametrize(
+    "kind, text, fault",
+    [
+        (Verdict, "No idea.", "it holds no complete JSON value"),
+        (Verdict, '{"title": "Tides", "score": ', "it holds no complete JSON value"),
+        (Verdict, '{"title": "Tides"}', "score: Field required"),
+        (Verdict, '{"title": "Tides", "score": 11}', "score: Input should be less than or equal to 10"),
+        (Trip, '{"place": {"name": "x", "tags": 3}, "days": 1}', "place.tags: Input should be a valid list"),
+        (SCHEMA, "{}", "the value: 'city' is a required property"),
+        (SCHEMA, '{"city": 3}', "city: 3 is not of type 'string'"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_its_place(kind: Any, text: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=r"^.*$") as caught:
+        output_format(kind).read(text)
+    assert str(caught.value) == fault
+
+
+def test_a_schema_has_a_title_and_stands_in_the_instructions() -> None:
+    made = output_format(SCHEMA)
+    assert made.schema == {"title": "Output", "type": "object", **SCHEMA}
+    assert json.dumps(made.schema, indent=2) in made.instructions
+    assert output_format(Verdict) is output_format(Verdict)
+
+
+@given(st.text())
+def test_no_text_leads_to_anything_but_a_value_or_a_fault(text: str) -> None:
+    with contextlib.suppress(ValueError):
+        assert isinstance(output_format(SCHEMA).read(text)["city"], str)
+
+
+@given(st.fixed_dictionaries({"title": st.text(), "score": st.integers(0, 10)}), st.text(alphabet="abc .,\n"))
+def test_a_value_in_any_prose_without_braces_comes_back(value: dict[str, Any], prose: str) -> None:
+    assert output_format(Verdict).read(f"{prose}{json.dumps(value)}{prose}") == Verdict(**value)
+
+
+def test_a_long_run_of_brackets_is_given_up_soon() -> None:
+    with pytest.raises(ValueError, match="no complete JSON value"):
+        output_format(SCHEMA).read("[" * 20_000)
