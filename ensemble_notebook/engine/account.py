@@ -31,6 +31,12 @@ class Account:
         with self._lock:
             return self._ledger.booked
 
+    @property
+    def held(self) -> Spending:
+        """What is reserved for requests that are not over."""
+        with self._lock:
+            return self._ledger.held
+
     def left(self, limit: str) -> Decimal:
         """What is not spent for good of a limit."""
         with self._lock:
