@@ -57,7 +57,7 @@ _HOMES = {
     "domain.output": "Failure Skipped TaskOutput",
     "domain.plan": "ExecutionPlan",
     "domain.review": "PhaseReview Review ReviewDecision ReviewRequest",
-    "domain.tool": "AgentTool TaskInput ToolResult",
+    "domain.tool": "AgentTool TaskInput ToolResult human_input",
     "ensemble.ensemble": "Ensemble",
     "ensemble.handle": "RunHandle",
     "ensemble.output": "EnsembleOutput",

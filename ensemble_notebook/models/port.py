@@ -5,7 +5,7 @@ Knows messages, tools and streams; nothing of clients, keys or where the model c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -34,11 +34,15 @@ class LangChainPort:
     provider: str | None = None
     is_scripted: bool = False
     calls_tools: bool = True
+    takes_schema: bool = False
+    max_tokens: int | None = None
     warning: str | None = None
     lease: object = None
     key_variable: str | None = None
 
-    def open(self, system: str, user: str, tools: Sequence[ToolSpec] = ()) -> LangChainConversation:
+    def open(
+        self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
+    ) -> LangChainConversation:
         """Begin a conversation. Tools are bound once, here; a model that can't call any is not told of them."""
         from langchain_core.messages import HumanMessage, SystemMessage
 
@@ -71,7 +75,13 @@ class LangChainConversation:
 
         self._messages.append(ToolMessage(text, tool_call_id=call.id, name=call.name))
 
-    async def reply(self, on_token: Callable[[str], None] | None = None) -> ModelReply:
+    def input_bound(self) -> int:
+        """Bytes of all messages, each of which is at least one token, and room for what stands around them."""
+        return sum(len(str(message.model_dump()).encode()) + 16 for message in self._messages)
+
+    async def reply(
+        self, on_token: Callable[[str], None] | None = None, *, max_tokens: int | None = None
+    ) -> ModelReply:
         """Ask for the next reply, and append it."""
         if on_token is None:
             message, text = await self._model.ainvoke(self._messages), None
