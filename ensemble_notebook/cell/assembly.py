@@ -1,42 +1,40 @@
-"""From drafts to definitions: names resolved, chains linked, every rule of the definitions checked (C1, C4, C5, C10).
+"""From drafts to definitions: chains linked, references followed, every rule of the definitions checked (C1, C5, C10).
 
-A draft with mistakes still becomes a definition, with a stand-in for what is wrong, so that the rules between
-definitions are checked as well and all mistakes show at once. Reads no text.
+Reads no text; names of the notebook are `binding`'s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass
-from dataclasses import fields as fields_of
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from ensemble_notebook.cell.amount import CURRENCY
+from ensemble_notebook.cell.binding import Binding
+from ensemble_notebook.cell.constraint import Roles
+from ensemble_notebook.cell.construction import Construction, stand_in_task
 from ensemble_notebook.cell.draft import Draft, Group
-from ensemble_notebook.cell.mistake import MisreadError, Report
+from ensemble_notebook.cell.mistake import Report, quoted
 from ensemble_notebook.cell.node import ScalarNode
 from ensemble_notebook.cell.reference import AgentNames, PhaseNames, TaskNames
-from ensemble_notebook.cell.resolver import Resolver, Unimported
-from ensemble_notebook.cell.schema import Kind
-from ensemble_notebook.cell.source import Place
+from ensemble_notebook.cell.resolver import FUNCTIONS, Resolver
 from ensemble_notebook.cell.spelling import ASYNC_EXECUTION
+from ensemble_notebook.cell.vocabulary import Kind
 from ensemble_notebook.domain.agent import Agent
 from ensemble_notebook.domain.choice import Workflow
-from ensemble_notebook.domain.cost import CostConfiguration
-from ensemble_notebook.domain.definition import Checked
+from ensemble_notebook.domain.condition import Condition
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.graph import Graph
 from ensemble_notebook.domain.phase import Phase
 from ensemble_notebook.domain.rule import check_ensemble
 from ensemble_notebook.domain.task import STOCK_EXPECTED_OUTPUT, Task
 from ensemble_notebook.domain.template import render, variables
-from ensemble_notebook.errors import Problem, ValidationError
+from ensemble_notebook.errors import ValidationError
 
 AGENT_TEXTS: Final = ("role", "goal", "background")
 TASK_TEXTS: Final = ("description", "expected_output")
-_STAND_IN: Final = "?"
-_MEMBERS: Final = frozenset({Kind.AGENTS, Kind.TASKS, Kind.PHASES, Kind.NAMES})
+_DOLLARS: Final = "USD"
 
-D = TypeVar("D", bound=Checked)
 E = TypeVar("E", bound=EnsembleDefinition)
 
 
@@ -60,72 +58,98 @@ class Assembly:
 
     def __init__(self, top: Draft, resolver: Resolver, values: Mapping[str, Any], report: Report) -> None:
         self._top, self._resolver, self._inputs, self._report = top, resolver, values, report
-        self._agents: dict[int, Agent] = {}
-        self._made: dict[int, tuple[Any, Draft]] = {}
-        self._kept: dict[tuple[int, str], list[ScalarNode]] = {}
+        self._construction = Construction(top, report)
         self._agent_drafts: list[Draft] = top.values.get("agents", [])
         self._phase_drafts: list[Draft] = top.values.get("phases", [])
+        self._agents: dict[int, Agent] = {}
         self._agent_names, self._phase_names = AgentNames(self._agent_drafts), PhaseNames(self._phase_drafts)
+        groups = [each for each in self._phase_drafts if "tasks" in each.values]
+        self._task_names = TaskNames(
+            [
+                *([(None, top.values["tasks"])] if "tasks" in top.values else []),
+                *((each.values.get("name"), each.values["tasks"]) for each in groups),
+            ],
+            report,
+        )
+        roles = Roles(self._role_of, self._construction, report)
+        self._binding = Binding(resolver, self._construction, report)
+        self._binding.binders = {
+            **self._binding.binders,
+            **dict.fromkeys((Kind.AGENTS, Kind.TASKS, Kind.PHASES, Kind.NAMES)),
+            Kind.AGENT: self._worker,
+            Kind.WORKER: self._worker,
+            Kind.WHEN: self._conditions,
+            Kind.PHASE_REVIEW: self._binding.made,
+            Kind.REVIEWER: self._reviewer,
+            Kind.ROLES: roles.listed,
+            Kind.CAPS: roles.capped,
+            Kind.STAGES: roles.staged,
+        }
 
     def make(self, cls: type[E]) -> tuple[E, Graph | None]:
         """The ensemble and its graph, None where it breaks a rule; of use only if nothing was reported."""
         top = self._top
         self._agents = {id(draft): self._agent(draft) for draft in self._agent_drafts}
-        fields = self._resolved(top) | {"agents": tuple(self._agents.values())}
+        fields = self._binding.fields(top) | {"agents": tuple(self._agents.values())}
+        self._check_currency(top)
         group = top.values.get("tasks")
-        groups = [
-            (each.values.get("name"), each.values["tasks"]) for each in self._phase_drafts if "tasks" in each.values
-        ]
-        names = TaskNames([*([] if group is None else [(None, group)]), *groups], self._report)
         if isinstance(group, Group):
             order = self._order(group, top)
-            fields |= {"tasks": self._tasks(group, names, order), "workflow": order.workflow}
+            fields |= {"tasks": self._tasks(group.drafts, order), "workflow": order.workflow}
         if self._phase_drafts:
-            fields["phases"] = tuple(self._phase(draft, names) for draft in self._phase_drafts)
+            fields["phases"] = tuple(self._phase(draft) for draft in self._phase_drafts)
         is_unclear = top.has_unknown or bool(top.written.keys() & {"tasks", "phases"})
         if is_unclear and "tasks" not in fields and "phases" not in fields:
-            fields["tasks"] = (_stand_in_task(),)
+            fields["tasks"] = (stand_in_task(),)
         fields["inputs"] = dict(self._inputs)
-        ensemble = self._construct(cls, top, fields)
+        ensemble = self._construction.make(cls, top, fields)
         return ensemble, self._checked(ensemble)
 
     # members
 
     def _agent(self, draft: Draft) -> Agent:
-        fields = self._resolved(draft)
+        fields = self._binding.fields(draft)
         for name in AGENT_TEXTS:
             text = fields.get(name)
             if isinstance(text, str) and all(each in self._inputs for each in variables(text)):
                 fields[name] = render(text, self._inputs)
-        return self._construct(Agent, draft, fields)
+        return self._construction.make(Agent, draft, fields)
 
-    def _phase(self, draft: Draft, names: TaskNames) -> Phase:
-        fields = self._resolved(draft)
+    def _phase(self, draft: Draft) -> Phase:
+        fields = self._binding.fields(draft)
         if "tasks" in draft.values:
-            order = self._order(draft.values["tasks"], draft)
-            fields |= {"tasks": self._tasks(draft.values["tasks"], names, order), "workflow": order.workflow}
+            group: Group = draft.values["tasks"]
+            order = self._order(group, draft)
+            fields["tasks"] = self._tasks(group.drafts, order)
+            if order.workflow != Workflow.HIERARCHICAL or "workflow" in draft.values:
+                fields["workflow"] = order.workflow
         fields["after"] = self._references(draft, "after", self._phase_names.find)
-        return self._construct(Phase, draft, fields)
+        return self._construction.make(Phase, draft, fields)
 
-    def _tasks(self, group: Group, names: TaskNames, order: _Order) -> tuple[Task, ...]:
+    def _tasks(self, drafts: list[Draft], order: _Order) -> tuple[Task, ...]:
         """The tasks of a group. In a chain, each that does not say otherwise reads the one before it (C1)."""
         made: list[Task] = []
         before: list[Task] = []
         beside: list[Task] = []
-        for draft in group.drafts:
+        for draft in drafts:
             is_beside = order.is_chain and _is_async(draft)
-            fields = self._resolved(draft) | {"name": names.name_of(draft)}
-            fields.setdefault("expected_output", STOCK_EXPECTED_OUTPUT)
-            if "context" in draft.written:
-                fields["context"] = self._references(draft, "context", names.find)
-            elif order.is_chain:
-                fields["context"] = tuple(before if is_beside or not beside else beside)
-            made.append(self._construct(Task, draft, fields))
+            context = tuple(before if is_beside or not beside else beside) if order.is_chain else ()
+            made.append(self._task(draft, context))
             if is_beside:
                 beside.append(made[-1])
             else:
                 before, beside = made[-1:], []
         return tuple(made)
+
+    def _task(self, draft: Draft, context: tuple[Task, ...] = ()) -> Task:
+        """One task, which reads `context` where it does not say otherwise."""
+        fields = self._binding.fields(draft) | {"context": context}
+        if (name := self._task_names.name_of(draft)) is not None:
+            fields["name"] = name
+        fields.setdefault("expected_output", STOCK_EXPECTED_OUTPUT)
+        if "context" in draft.written:
+            fields["context"] = self._references(draft, "context", self._task_names.find)
+        return self._construction.make(Task, draft, fields)
 
     def _order(self, group: Group, owner: Draft) -> _Order:
         """What is written, here or for the whole cell, else what the form of the tasks says (C1)."""
@@ -157,104 +181,55 @@ class Assembly:
         else:
             self._report.notice(place, f"{ASYNC_EXECUTION!r} is how every task of a graph runs; it is not needed.")
 
-    # values
+    # references inside the cell
 
-    def _resolved(self, draft: Draft) -> dict[str, Any]:
-        """The values of a draft with the notebook's names resolved, without its members and references."""
-        found = {}
-        for name, value in draft.values.items():
-            key = draft.scope.keys.get(name)
-            if key is None or key.kind in _MEMBERS:
-                continue
-            try:
-                found[name] = self._value(key.kind, name, value)
-            except MisreadError as misread:
-                self._report.misread(misread)
-        return found
+    def _worker(self, _: Draft, __: str, value: ScalarNode | Draft) -> Agent:
+        """An agent by its name, or one that stands where it is used."""
+        return self._agent(value) if isinstance(value, Draft) else self._agents[id(self._agent_names.find(value))]
 
-    def _value(self, kind: Kind, name: str, value: Any) -> Any:
-        if kind is Kind.MODEL:
-            return self._model(value)
-        if kind is Kind.AGENT:
-            return self._agents[id(self._agent_names.find(value))]
-        if kind is Kind.OBJECT:
-            return self._resolver.function(value, "a function or tool")
-        if kind is Kind.OBJECTS:
-            what = "a tool" if name == "tools" else "a listener"
-            return tuple(self._function(each, what) for each in value)
-        if kind is Kind.COST:
-            return self._construct(CostConfiguration, value, dict(value.values))
-        return value
+    def _role_of(self, node: ScalarNode) -> str:
+        """The role of an agent that is named by its key; any other word is taken for a role."""
+        draft = self._agent_names.by_key(node.text)
+        return (node.text if draft is None else self._agents[id(draft)].role).strip()
 
-    def _function(self, node: ScalarNode, what: str) -> Any:
-        """An item of a list of names; a stand-in where there is none, so that the others keep their places."""
-        try:
-            return self._resolver.function(node, what)
-        except MisreadError as misread:
-            self._report.misread(misread)
-            return Unimported(node.text)
+    def _conditions(self, draft: Draft, name: str, value: list[Draft]) -> tuple[Condition, ...]:
+        return self._binding.each(draft, name, value, self._condition)
 
-    def _model(self, value: Any) -> Any:
-        if isinstance(value, ScalarNode):
-            return self._resolver.model(value)
-        return self._resolver.server(value) if isinstance(value, Draft) else value
+    def _condition(self, draft: Draft) -> Condition:
+        fields = self._binding.fields(draft) | {"source": self._task_names.find(draft.values["source"])}
+        return self._construction.make(Condition, draft, fields)
+
+    def _reviewer(self, _: Draft, __: str, value: ScalarNode | Draft) -> Any:
+        """A task, or a function of the notebook."""
+        return self._task(value) if isinstance(value, Draft) else self._resolver.find(value, "a function", FUNCTIONS)
 
     def _references(self, draft: Draft, name: str, find: Callable[[ScalarNode], str]) -> tuple[str, ...]:
         """References inside the cell; those that lead nowhere are reported and left out."""
-        found, kept = [], []
-        for node in draft.values.get(name, []):
-            try:
-                found.append(find(node))
-                kept.append(node)
-            except MisreadError as misread:
-                self._report.misread(misread)
-        self._kept[id(draft), name] = kept
-        return tuple(found)
+        return self._binding.each(draft, name, draft.values.get(name, []), find)
 
     # rules
 
-    def _construct(self, cls: type[D], draft: Draft, fields: dict[str, Any]) -> D:
-        """The definition; a field that it refuses is reported and replaced until it is made."""
-        required = _required(cls)
-        for name in required:
-            fields.setdefault(name, _stand_in(cls, name))
-        while True:
-            try:
-                made = cls(**fields)
-            except ValidationError as error:
-                for problem in error.problems:
-                    self._report_problem(problem, draft)
-                    if problem.field not in fields:
-                        raise MisreadError(draft.place) from error
-                    del fields[problem.field]
-                    if problem.field in required:
-                        fields[problem.field] = _stand_in(cls, problem.field)
-            else:
-                self._made[id(made)] = (made, draft)
-                return made
+    def _check_currency(self, top: Draft) -> None:
+        """A budget is in the currency of the prices."""
+        budget, cost = top.values.get("budget"), top.values.get("cost")
+        paid = cost.values.get("currency", _DOLLARS) if isinstance(cost, Draft) else _DOLLARS
+        given = budget.values.get(CURRENCY, paid) if isinstance(budget, Draft) else paid
+        if given != paid:
+            hint = f"Write the amount in {paid}, or give your prices in {given} under `cost:`."
+            place = top.written["budget"].value.place
+            self._report.mistake(
+                place, f"this budget is in {quoted(given)}, and the prices are in {quoted(paid)}.", hint
+            )
 
     def _checked(self, ensemble: EnsembleDefinition) -> Graph | None:
         try:
             graph, _ = check_ensemble(ensemble)
         except ValidationError as error:
             for problem in error.problems:
-                draft = self._made.get(id(problem.subject), (None, self._top))[1]
-                self._report_problem(problem, draft)
+                self._construction.report(problem)
             return None
         self._warn_of_tools(graph)
         return graph
-
-    def _report_problem(self, problem: Problem, draft: Draft) -> None:
-        key = draft.scope.keys.get(problem.field or "")
-        hint = f"{key.name}: {key.meaning}." if key is not None else ""
-        self._report.mistake(self._place(draft, problem.field, problem.item), problem.message, hint)
-
-    def _place(self, draft: Draft, name: str | None, item: int | str | None) -> Place:
-        members = self._kept.get((id(draft), name or ""), draft.values.get(name or ""))
-        if isinstance(item, int) and isinstance(members, list) and item < len(members):
-            place: Place = members[item].place
-            return place
-        return draft.place_of(name, item)
 
     def _warn_of_tools(self, graph: Graph) -> None:
         """The local model calls no tools (C4)."""
@@ -262,25 +237,11 @@ class Assembly:
             if not isinstance(node.llm, str) or node.llm.partition(":")[0].strip() != "local":
                 continue
             for owner in (node.task, node.agent):
-                if owner is not None and owner.tools and id(owner) in self._made:
-                    draft = self._made[id(owner)][1]
+                draft = self._construction.draft_of(owner)
+                if owner is not None and owner.tools and draft is not None:
                     message = f"{draft.label} has tools, but its model {node.llm!r} does not call tools."
                     self._report.notice(draft.written["tools"].key, message, is_warning=True)
 
 
 def _is_async(draft: Draft) -> bool:
     return draft.values.get(ASYNC_EXECUTION) is True
-
-
-def _required(cls: type[Any]) -> list[str]:
-    return [each.name for each in fields_of(cls) if each.default is MISSING and each.default_factory is MISSING]
-
-
-def _stand_in_task() -> Task:
-    return Task(description=_STAND_IN, expected_output=_STAND_IN)
-
-
-def _stand_in(cls: type, name: str) -> Any:
-    if name == "tasks":
-        return (_stand_in_task(),)
-    return 0 if cls is CostConfiguration else _STAND_IN

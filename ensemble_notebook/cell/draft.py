@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ class Written:
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """One agent, task, phase, cost, model or the cell itself.
+    """The cell, an agent, task or phase, or a part with keys of its own.
 
     Attributes:
         scope: what it is.
@@ -51,6 +52,15 @@ class Draft:
         if isinstance(node, MappingNode):
             return self.key_places(name).get(str(item), self.written[name].key)
         return node.place
+
+    def inside(self) -> Iterator[Draft]:
+        """All drafts in it, in the order of the text, each before what is in it."""
+        for value in self.values.values():
+            parts = value.drafts if isinstance(value, Group) else value if isinstance(value, list) else [value]
+            for part in parts:
+                if isinstance(part, Draft):
+                    yield part
+                    yield from part.inside()
 
     def key_places(self, name: str) -> dict[str, Place]:
         """Where the keys of a field stand, if it is a mapping."""

@@ -13,9 +13,10 @@ from ensemble_notebook.cell import schema, value
 from ensemble_notebook.cell.draft import Draft, Written
 from ensemble_notebook.cell.mistake import MisreadError, Report, listed, nearest_name, quoted
 from ensemble_notebook.cell.node import ListNode, MappingNode, Node, ScalarNode
-from ensemble_notebook.cell.schema import Kind, Scope
+from ensemble_notebook.cell.schema import Scope, Spread
 from ensemble_notebook.cell.spelling import (
     ASYNC_EXECUTION,
+    Spelling,
     familiar_names,
     foreign_hint,
     invisible,
@@ -23,6 +24,7 @@ from ensemble_notebook.cell.spelling import (
     read_model_spelling,
     read_spelling,
 )
+from ensemble_notebook.cell.vocabulary import Kind
 
 Form = Callable[[Node, str], Any]
 
@@ -32,6 +34,7 @@ class FieldReader:
 
     Attributes:
         forms: how each kind of value is read, from its node and its label.
+        spelled: how the value of a key is read that another tool means otherwise, by that tool's word.
         has_familiar_key: True after a key in another tool's words.
     """
 
@@ -45,22 +48,30 @@ class FieldReader:
             Kind.FLAG: value.flag,
             Kind.WHOLE: partial(value.number, wanted=Kind.WHOLE.value),
             Kind.SECONDS: partial(value.number, wanted=Kind.SECONDS.value),
-            Kind.PRICE: self._price,
-            Kind.AGENT: partial(self._name, wanted=Kind.AGENT.value),
-            Kind.OBJECT: partial(self._name, wanted=Kind.OBJECT.value),
+            Kind.SHARE: partial(value.number, wanted=Kind.SHARE.value),
+            Kind.PRICE: partial(self._digits, wanted=Kind.PRICE.value),
+            Kind.AMOUNT: partial(self._digits, wanted=Kind.AMOUNT.value),
+            Kind.AGENT: partial(self.name, wanted=Kind.AGENT.value),
+            Kind.OBJECT: partial(self.name, wanted=Kind.OBJECT.value),
+            Kind.EXPORTER: partial(self.name, wanted=Kind.EXPORTER.value),
             Kind.NAMES: partial(names, wanted=Kind.NAMES.value),
             Kind.OBJECTS: partial(names, wanted=Kind.OBJECTS.value),
+            Kind.ROLES: partial(names, wanted=Kind.ROLES.value),
             Kind.MODEL: self._model,
             Kind.INPUTS: self._inputs,
             Kind.COST: partial(self.part, scope=schema.COST),
         }
+        self.spelled: Mapping[str, Form] = {}
 
     def fields(self, node: MappingNode, draft: Draft) -> None:
         """Read every pair of a mapping into a draft, and miss what is required."""
         for key, each in node.pairs:
             try:
-                name = self._key(key, each, draft)
-                self._field(draft, name, Written(key.place, each))
+                spelling = self._key(key, each, draft)
+                if spread := draft.scope.spreads.get(spelling.name):
+                    self._spread(draft, spread, Written(key.place, each))
+                else:
+                    self._field(draft, spelling, Written(key.place, each))
             except MisreadError as misread:
                 self.report.misread(misread)
         meant = {self._meant(draft.scope, key.text) for key, _ in node.pairs} - {None}
@@ -88,13 +99,10 @@ class FieldReader:
         self.fields(self.mapping(node, label, f"Write {listed(f'{name}: ...' for name in scope.keys)}."), draft)
         return draft
 
-    def _field(self, draft: Draft, name: str, written: Written) -> None:
-        label = f"{name!r} of {draft.label}"
-        if name in draft.written:
-            first = draft.written[name].key.line
-            message = f"{label} is given twice; the first one, in another spelling, is in line {first}."
-            raise MisreadError(written.key, message, "Remove one of them.")
-        draft.written[name] = written
+    def _field(self, draft: Draft, spelling: Spelling, written: Written) -> None:
+        name = spelling.name
+        label = f"{spelling.shown!r} of {draft.label}"
+        _claim(draft, name, label, written)
         if name == ASYNC_EXECUTION:
             draft.values[name] = value.flag(written.value, label)
             return
@@ -102,24 +110,39 @@ class FieldReader:
         if key.is_nullable and isinstance(node, ScalarNode) and node.is_plain and node.text in ("null", "~"):
             draft.values[name] = None
         else:
-            draft.values[name] = self.forms[key.kind](node, label)
+            form = self.spelled.get(spelling.word) or self.forms[key.kind]
+            draft.values[name] = form(node, label)
 
-    def _key(self, key: ScalarNode, node: Node, draft: Draft) -> str:
+    def _spread(self, draft: Draft, spread: Spread, written: Written) -> None:
+        """A word that holds several fields of the draft; a single value stands for the leading one."""
+        label = f"{spread.scope.name!r} of {draft.label}"
+        if isinstance(written.value, MappingNode):
+            inner = Draft(spread.scope, label, written.key)
+            self.fields(written.value, inner)
+        else:
+            inner = Draft(spread.scope, draft.label, written.key)
+            self._field(inner, Spelling(spread.lead, spread.lead, spread.scope.name), written)
+        for word, each in inner.written.items():
+            name = spread.fields[word]
+            _claim(draft, name, f"{word!r} of {label}", each)
+            if word in inner.values:
+                draft.values[name] = inner.values[word]
+
+    def _key(self, key: ScalarNode, node: Node, draft: Draft) -> Spelling:
         """The field that a key names; reports every spelling that is not the language's own."""
-        scope, word = draft.scope, key.text
-        spelling = read_spelling(scope, word)
-        if spelling.name not in scope.keys and spelling.name != ASYNC_EXECUTION:
+        spelling = read_spelling(draft.scope, key.text)
+        if spelling.name not in draft.scope.known and spelling.name != ASYNC_EXECUTION:
             raise self._unknown(key, node, draft)
         if spelling.is_familiar:
-            self.has_familiar_key = self.has_familiar_key or word in familiar_names(scope)
-            self.report.notice(key.place, f"{word!r} of {draft.label} is read as {spelling.name!r}.")
-        return spelling.name
+            self.has_familiar_key = self.has_familiar_key or key.text in familiar_names(draft.scope)
+            self.report.notice(key.place, f"{key.text!r} of {draft.label} is read as {spelling.shown!r}.")
+        return spelling
 
     def _unknown(self, key: ScalarNode, node: Node, draft: Draft) -> MisreadError:
         scope, word = draft.scope, key.text
         draft.has_unknown = True
         message = f"unknown key {quoted(word)} in {draft.label}."
-        has = f"{scope.label[0].upper()}{scope.label[1:]} has: {listed(scope.keys, 20)}."
+        has = f"{scope.label[0].upper()}{scope.label[1:]} has: {listed(scope.words, 30)}."
         if odd := invisible(word):
             message = f"the key {quoted(word)} in {draft.label} holds the invisible character {odd}."
             return MisreadError(key.place, message, "Delete it and type the key again.")
@@ -137,14 +160,15 @@ class FieldReader:
 
     def _meant(self, scope: Scope, word: str) -> str | None:
         """The key that an unknown one is a misspelling of."""
-        return None if word in scope.keys else nearest_name(word, [*scope.keys, *familiar_names(scope)])
+        known = (*scope.words, *scope.keys, *familiar_names(scope))
+        return None if word in scope.known else nearest_name(word, known)
 
-    def _price(self, node: Node, label: str) -> str:
-        """A price keeps its digits: as text, it loses nothing on its way to a decimal."""
-        value.number(node, label, wanted=Kind.PRICE.value)
-        return value.scalar(node, label, Kind.PRICE.value).text
+    def _digits(self, node: Node, label: str, *, wanted: str) -> str:
+        """Money keeps its digits: as text, it loses nothing on its way to a decimal."""
+        value.number(node, label, wanted=wanted)
+        return value.scalar(node, label, wanted).text
 
-    def _name(self, node: Node, label: str, *, wanted: str) -> ScalarNode:
+    def name(self, node: Node, label: str, *, wanted: str) -> ScalarNode:
         """A name stays a node, so that a mistake about it can be shown where it stands."""
         found = value.scalar(node, label, wanted)
         value.text(node, label, report=self.report)
@@ -153,7 +177,7 @@ class FieldReader:
     def _model(self, node: Node, label: str) -> ScalarNode | Draft:
         if isinstance(node, MappingNode):
             return self.part(node, label, scope=schema.MODEL)
-        found = self._name(node, label, wanted=Kind.MODEL.value)
+        found = self.name(node, label, wanted=Kind.MODEL.value)
         familiar = read_model_spelling(found.text)
         if familiar != found.text:
             self.report.notice(found.place, f"{quoted(found.text)} is read as {quoted(familiar)}.")
@@ -168,3 +192,16 @@ class FieldReader:
             except MisreadError as misread:
                 self.report.misread(misread)
         return found
+
+
+def _claim(draft: Draft, name: str, label: str, written: Written) -> None:
+    """Note where a field is written.
+
+    Raises:
+        MisreadError: it has been written before, in another spelling.
+    """
+    if name in draft.written:
+        first = draft.written[name].key.line
+        message = f"{label} is given twice; the first one, in another spelling, is in line {first}."
+        raise MisreadError(written.key, message, "Remove one of them.")
+    draft.written[name] = written

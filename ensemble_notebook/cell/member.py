@@ -10,11 +10,12 @@ from typing import Final
 
 from ensemble_notebook.cell import schema, value
 from ensemble_notebook.cell.draft import Draft, Group, Written
-from ensemble_notebook.cell.field import FieldReader
 from ensemble_notebook.cell.mistake import MisreadError, Report, quoted
 from ensemble_notebook.cell.node import BrokenNode, ListNode, MappingNode, Node, ScalarNode
-from ensemble_notebook.cell.schema import Kind, Scope
+from ensemble_notebook.cell.part import PartReader
+from ensemble_notebook.cell.schema import Scope
 from ensemble_notebook.cell.source import Place
+from ensemble_notebook.cell.vocabulary import Kind
 
 _SMALLEST: Final = "The smallest cell is a list of tasks: `- Research {topic}`, then `- Write a haiku from it`."
 _TOP: Final = Place(1, 1, 2)
@@ -42,12 +43,18 @@ def read_draft(root: Node | None, report: Report) -> Draft | None:
     return top
 
 
-class _CellReader(FieldReader):
+class _CellReader(PartReader):
     """Reads the members of a cell."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(report)
-        self.forms = {**self.forms, Kind.AGENTS: self._agents, Kind.TASKS: self.group, Kind.PHASES: self._phases}
+        self.forms = {
+            **self.forms,
+            Kind.AGENTS: self._agents,
+            Kind.WORKER: self._worker,
+            Kind.TASKS: self.group,
+            Kind.PHASES: self._phases,
+        }
 
     # agents
 
@@ -67,13 +74,24 @@ class _CellReader(FieldReader):
                 _refuse_glued_key(node)
             self._refuse_member(draft, key, node, "a mapping with a goal", "Write `goal: ...` below it, indented.")
             return draft
+        self._agent_fields(node, draft)
+        if key is None and "role" in draft.values:
+            draft.name = draft.values["role"].strip()
+        return draft
+
+    def _agent_fields(self, node: MappingNode, draft: Draft) -> None:
         self.fields(node, draft)
-        if "role" not in draft.written and key is not None:
-            draft.values["role"] = key.text
+        if "role" not in draft.written and draft.name is not None:
+            draft.values["role"] = draft.name
         elif "role" not in draft.written:
             self.report.mistake(draft.place, f"{draft.label} needs the key 'role'.", "Add `role: ...`, who this is.")
-        elif key is None and "role" in draft.values:
-            draft.name = draft.values["role"].strip()
+
+    def _worker(self, node: Node, label: str) -> Draft | ScalarNode:
+        """An agent by its name, or one that is written where it is used."""
+        if not isinstance(node, MappingNode):
+            return self.name(node, label, wanted=Kind.WORKER.value)
+        draft = Draft(schema.AGENT, label, _first_place(node))
+        self._agent_fields(node, draft)
         return draft
 
     # tasks
@@ -100,7 +118,7 @@ class _CellReader(FieldReader):
         elif isinstance(node, ScalarNode) and not node.is_empty:
             draft.written["description"] = Written(draft.place, node)
             try:
-                _refuse_stray_key(key)
+                _refuse_stray_key(key, node)
                 _refuse_glued_key(node)
                 draft.values["description"] = value.text(node, draft.label, report=self.report)
             except MisreadError as misread:
@@ -128,11 +146,12 @@ class _CellReader(FieldReader):
     def _phase(self, key: ScalarNode, node: Node, number: int) -> Draft:
         draft = self._member(schema.PHASE, key, node, number)
         draft.values["name"] = key.text
-        if isinstance(node, MappingNode) and any(name.text in schema.PHASE_WORDS for name, _ in node.pairs):
+        if isinstance(node, MappingNode) and any(name.text in schema.PHASE_KEYS for name, _ in node.pairs):
             self.fields(node, draft)
             if draft.values["name"] != key.text:
                 message = f"{draft.label} is named by its key already, and here again."
                 self.report.mistake(draft.written["name"].value.place, message, "Remove this line, or change the key.")
+            self._take_out_reviewer(draft)
         elif isinstance(node, ListNode | MappingNode):
             draft.written["tasks"] = Written(key.place, node)
             draft.values["tasks"] = self.group(node, draft.label)
@@ -140,6 +159,21 @@ class _CellReader(FieldReader):
             hint = "Write its tasks below it: `- Research {topic}`, or `tasks:` and `after:`."
             self._refuse_member(draft, key, node, "a list or a mapping of tasks", hint)
         return draft
+
+    def _take_out_reviewer(self, draft: Draft) -> None:
+        """A task of the phase that is named as its reviewer stands behind the phase, not in it (E28)."""
+        review, group = draft.values.get("review"), draft.values.get("tasks")
+        if not isinstance(review, Draft) or not isinstance(group, Group):
+            return
+        by = review.values.get("by")
+        if not isinstance(by, ScalarNode):
+            return
+        for each in group.drafts:
+            if each.name == by.text:
+                group.drafts.remove(each)
+                review.values["by"] = each
+                self.refuse_context(each)
+                return
 
     # all members
 
@@ -172,12 +206,13 @@ class _CellReader(FieldReader):
             self.report.notice(top.written["tasks"].key, message, is_warning=True)
 
 
-def _refuse_stray_key(key: ScalarNode | None) -> None:
+def _refuse_stray_key(key: ScalarNode | None, node: ScalarNode) -> None:
     """A word of the language where the name of a task belongs is a line that has lost its indentation."""
-    if key is not None and key.text in schema.WORDS:
-        message = f"{key.text!r} is a word of the cell language and can't name a task that is just a text."
-        hint = f"Look at its indentation; for a task of this name write `{key.text}: {{description: ...}}`."
-        raise MisreadError(key.place, message, hint)
+    if key is None or key.text not in schema.WORDS or (key.text in schema.TASK_NAMES and " " in node.text.strip()):
+        return
+    message = f"{key.text!r} is a word of the cell language and can't name a task that is just a text."
+    hint = f"Look at its indentation; for a task of this name write `{key.text}: {{description: ...}}`."
+    raise MisreadError(key.place, message, hint)
 
 
 def _refuse_glued_key(node: ScalarNode) -> None:

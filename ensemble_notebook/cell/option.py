@@ -8,17 +8,22 @@ from __future__ import annotations
 import argparse
 import functools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from keyword import iskeyword
-from typing import Any, Final, NoReturn
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
 
-from ensemble_notebook.domain.choice import Workflow
+from ensemble_notebook.cell.amount import AmountError, is_amount, read_budget
+from ensemble_notebook.domain.choice import CaptureMode, Workflow
 from ensemble_notebook.domain.template import is_variable_name
 from ensemble_notebook.errors import ValidationError, did_you_mean, nearest
 
 MAGIC: Final = "%%ensemble"
 DEFAULT_OUT: Final = "_ensemble"
+
+E = TypeVar("E", bound=StrEnum)
 
 _EXAMPLES: Final = """
 examples:
@@ -30,6 +35,8 @@ examples:
   %%ensemble --llm openai:gpt-4o-mini          the same cell on another model
   %%ensemble --dry-run                         show the plan, call nothing
   %%ensemble -b -o report                      go on at once: report.status, report.cancel(), report.result()
+  %%ensemble --budget "$0.50, 20k tokens"      stop buying before a limit is passed
+  %%ensemble --record run.jsonl                keep what the models said; --replay run.jsonl says it again
 """
 
 
@@ -40,8 +47,10 @@ class Options:
     Attributes:
         out: the variable that gets the output.
         inputs: values of template variables, as text.
-        llm, workflow, name: in place of the cell's, where given.
+        llm, workflow, capture, budget, name: in place of the cell's, where given; the budget as a text.
         timeout: of the whole run, in seconds.
+        record: the file that gets every exchange with a model.
+        replay: the file that answers in place of the models.
         is_dry_run: show the plan, call nothing.
         is_definition: bind the ensemble, do not run it.
         is_background: return at once.
@@ -53,8 +62,12 @@ class Options:
     inputs: Mapping[str, str] = field(default_factory=dict)
     llm: str | None = None
     workflow: Workflow | None = None
+    capture: CaptureMode | None = None
+    budget: str | None = None
     name: str | None = None
     timeout: float | None = None
+    record: Path | None = None
+    replay: Path | None = None
     is_dry_run: bool = False
     is_definition: bool = False
     is_background: bool = False
@@ -64,7 +77,14 @@ class Options:
     @property
     def overrides(self) -> dict[str, Any]:
         """What stands in place of the cell's own, by the ensemble's field; ``inputs`` come before the cell's (C7)."""
-        given = {"llm": self.llm, "workflow": self.workflow, "name": self.name, "inputs": self.inputs or None}
+        given = {
+            "llm": self.llm,
+            "workflow": self.workflow,
+            "capture_mode": self.capture,
+            "budget": self.budget,
+            "name": self.name,
+            "inputs": self.inputs or None,
+        }
         return {name: value for name, value in given.items() if value is not None}
 
 
@@ -90,9 +110,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     once = functools.partial(parser.add_argument, action=_Once)
     once("--llm", metavar="SPEC", help="the ensemble's model: local, openai:NAME, openai:NAME@URL, ...")
-    once("--workflow", type=_workflow, metavar="NAME", help="sequential or parallel")
+    once("--workflow", type=_choice(Workflow), metavar="NAME", help="sequential, parallel or hierarchical")
+    once("--capture", type=_choice(CaptureMode), metavar="MODE", help="how much is recorded: off, standard or full")
+    once("--budget", type=_budget, metavar="LIMITS", help="what the run may spend: '$0.50', '20k tokens', '50 calls'")
     once("--timeout", type=_seconds, metavar="SECONDS", help="stop the run after this time")
     once("--name", type=_text, help="the name of the ensemble")
+    tape = parser.add_mutually_exclusive_group()
+    tape.add_argument("--record", action=_Once, type=_file, metavar="FILE", help="keep every exchange with a model")
+    tape.add_argument("--replay", action=_Once, type=_file, metavar="FILE", help="answer from a recording, offline")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -196,9 +221,25 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _workflow(text: str) -> Workflow:
-    name = text.lower()
-    names = [each.value for each in Workflow]
-    if name not in names:
-        raise argparse.ArgumentTypeError(f"can't be {text!r}.{did_you_mean(text, names)}")
-    return Workflow(name)
+def _choice(kind: type[E]) -> Callable[[str], E]:
+    def read(text: str) -> E:
+        names = [str(each.value) for each in kind]
+        if text.lower() not in names:
+            raise argparse.ArgumentTypeError(f"can't be {text!r}.{did_you_mean(text, names)}")
+        return kind(text.lower())
+
+    return read
+
+
+def _budget(text: str) -> str:
+    """A budget's text, or the name of one of the notebook, which is looked up with the cell's names."""
+    if is_amount(text) or not text.isidentifier():
+        try:
+            read_budget(text)
+        except AmountError as error:
+            raise argparse.ArgumentTypeError(f"{error} {error.hint}") from None
+    return text
+
+
+def _file(text: str) -> Path:
+    return Path(_text(text))

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from ensemble_notebook.cell import schema
+from ensemble_notebook.cell.amount import is_amount
 from ensemble_notebook.cell.assembly import AGENT_TEXTS, TASK_TEXTS, Assembly
 from ensemble_notebook.cell.cell import Cell
 from ensemble_notebook.cell.draft import Draft, Written
@@ -16,13 +18,14 @@ from ensemble_notebook.cell.input import Template, find_inputs, templates
 from ensemble_notebook.cell.member import read_draft
 from ensemble_notebook.cell.mistake import Report
 from ensemble_notebook.cell.node import ScalarNode
+from ensemble_notebook.cell.part import limit_draft
 from ensemble_notebook.cell.resolver import Resolver
 from ensemble_notebook.cell.source import OPTIONS, Place, Source
 from ensemble_notebook.cell.tree import read_tree
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.secret import holds_key, mask
 
-_OVERRIDES: Final = ("llm", "workflow", "max_concurrency", "error_strategy", "name")
+_OVERRIDES: Final = ("llm", "workflow", "max_concurrency", "error_strategy", "capture_mode", "budget", "name")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -38,8 +41,9 @@ def read_cell(
     Args:
         text: the body, without the line of the options.
         namespace: the notebook's variables; None where they are not known: then names are taken on trust.
-        overrides: from the options: ``llm``, ``workflow``, ``max_concurrency``, ``error_strategy`` and ``name`` stand
-            in place of the cell's; ``inputs`` is a mapping that goes before the cell's (C7).
+        overrides: from the options: ``llm``, ``workflow``, ``max_concurrency``, ``error_strategy``, ``capture_mode``,
+            ``budget`` (a text) and ``name`` stand in place of the cell's; ``inputs`` is a mapping that goes before
+            the cell's (C7).
         needs_inputs: False where a cell is defined and not run: then variables may lack a value.
 
     Raises:
@@ -106,15 +110,26 @@ def _same(first: str, second: str) -> int:
 def _override(top: Draft, overrides: Mapping[str, Any]) -> None:
     """Put the values of the options in place of the cell's."""
     for name in _OVERRIDES:
-        if name in overrides:
-            given = overrides[name]
-            node = ScalarNode(0, 0, OPTIONS, str(given), is_plain=False)
-            top.values[name] = node if name == "llm" and isinstance(given, str) else given
-            top.written[name] = Written(OPTIONS, node)
+        if name not in overrides:
+            continue
+        given = overrides[name]
+        node = ScalarNode(0, 0, OPTIONS, str(given), is_plain=False)
+        top.written[name] = Written(OPTIONS, node)
+        top.values[name] = _option(name, given, node)
+
+
+def _option(name: str, given: Any, node: ScalarNode) -> Any:
+    """The value of an option, as the reader of the cell would have left it."""
+    if not isinstance(given, str):
+        return given
+    if name == "budget" and is_amount(given):
+        return limit_draft(node, "--budget", schema.BUDGET)
+    return node if name in ("llm", "budget") else given
 
 
 def _templates(top: Draft) -> list[Template]:
     """Every text of the cell that may hold variables, agents' first."""
-    groups = [top.values.get("tasks"), *(phase.values.get("tasks") for phase in top.values.get("phases", []))]
-    tasks = [draft for group in groups if group is not None for draft in group.drafts]
-    return [*templates(top.values.get("agents", []), AGENT_TEXTS), *templates(tasks, TASK_TEXTS)]
+    drafts = list(top.inside())
+    agents = [draft for draft in drafts if draft.scope is schema.AGENT]
+    tasks = [draft for draft in drafts if draft.scope is schema.TASK]
+    return [*templates(agents, AGENT_TEXTS), *templates(tasks, TASK_TEXTS)]

@@ -84,6 +84,11 @@ class AgentNames:
             if "role" in draft.values:
                 self._by_role.setdefault(draft.values["role"].strip(), []).append(draft)
 
+    def by_key(self, word: str) -> Draft | None:
+        """The one agent of this key, or None."""
+        found = self._by_key.get(word, [])
+        return found[0] if len(found) == 1 else None
+
     def find(self, node: ScalarNode) -> Draft:
         """The agent that is meant.
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ensemble_notebook.cell.draft import Draft
 from ensemble_notebook.cell.mistake import MisreadError, listed, meant, quoted
 from ensemble_notebook.cell.node import ScalarNode
+from ensemble_notebook.domain.limit import Budget, RateLimit
+from ensemble_notebook.domain.output_type import output_type_fault
 from ensemble_notebook.domain.secret import holds_key
 from ensemble_notebook.domain.tool import is_langchain_tool
 from ensemble_notebook.errors import ValidationError
@@ -26,7 +29,7 @@ _OF_IPYTHON: Final = frozenset({"exit", "quit", "get_ipython", "open", "display"
 
 
 class Unimported:
-    """Stands for a name that is looked up when the cell is run."""
+    """Stands for a function that is looked up when the cell is run."""
 
     def __init__(self, name: str) -> None:
         self.__name__ = re.sub(r"[^A-Za-z0-9_]", "_", name)
@@ -38,6 +41,32 @@ class Unimported:
 
     def __repr__(self) -> str:
         return f"<{self._name}, not imported>"
+
+
+class UnimportedObject(Unimported):
+    """Stands for an object with methods."""
+
+    store = retrieve = export = system = user = Unimported.__call__
+
+
+def _unimported_class(name: str) -> type:
+    """Stands for the class of an output."""
+    return type(name, (), {"model_validate": Unimported(name)})
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A sort of objects that a cell may name.
+
+    Attributes:
+        plural: how messages call them.
+        fits: True for one of them, told by its class alone: no property of the user's object is run.
+        stand_in: makes what stands for one that is not imported.
+    """
+
+    plural: str
+    fits: Callable[[Any], bool]
+    stand_in: Callable[[str], Any]
 
 
 class Resolver:
@@ -53,23 +82,56 @@ class Resolver:
         self._is_trusting = namespace is None and not imports
         self._imports = imports
 
-    def function(self, node: ScalarNode, what: str) -> Any:
-        """A function, tool or listener.
+    def find(self, node: ScalarNode, what: str, sort: Sort) -> Any:
+        """An object of the notebook, or what a dotted name imports; whether it is of the sort, its definition says.
 
         Raises:
             MisreadError: there is no such name, or it can't be imported.
         """
         name = node.text
         if _DOTTED.fullmatch(name):
-            return self._import(node) if self._imports else Unimported(name)
+            return self._import(node) if self._imports else sort.stand_in(name)
         if not name.isidentifier():
             hint = "Write the name alone: no quotes inside, no brackets, no arguments."
             raise MisreadError(node.place, f"{quoted(name)} can't be the name of {what}.", hint)
         if name in self._namespace:
             return self._namespace[name]
         if self._is_trusting:
-            return Unimported(name)
-        raise self._missing(node, what, _is_function)
+            return sort.stand_in(name)
+        raise self._missing(node, what, sort)
+
+    def shape(self, node: ScalarNode) -> Any:
+        """The class or JSON schema of an output.
+
+        Raises:
+            MisreadError: there is none of this name.
+        """
+        return self.find(node, "a class", _SHAPES)
+
+    def store(self, path: ScalarNode | None) -> Any:
+        """A store of the ensemble's own, or one in a file, which is not opened before the cell is built.
+
+        Raises:
+            MisreadError: the file can't be used.
+        """
+        if not self._imports:
+            return UnimportedObject("memory" if path is None else path.text)
+        from ensemble_notebook.memory.long_term import SqliteMemory
+        from ensemble_notebook.memory.short_term import InMemoryStore
+
+        return InMemoryStore() if path is None else _opened(SqliteMemory, path)
+
+    def exporter(self, path: ScalarNode) -> Any:
+        """What writes traces to a file or folder; nothing is touched before the cell is built.
+
+        Raises:
+            MisreadError: the path can't be used.
+        """
+        if not self._imports:
+            return UnimportedObject(path.text)
+        from ensemble_notebook.trace import JsonTraceExporter
+
+        return _opened(JsonTraceExporter, path)
 
     def model(self, node: ScalarNode) -> Any:
         """A chat model object, or a checked spec text (section 6).
@@ -119,10 +181,10 @@ class Resolver:
         sample = name if len(name) <= 40 else "NAME"
         return f"Write local, openai:{sample}, or the name of a variable that holds a chat model.{own}"
 
-    def _missing(self, node: ScalarNode, what: str, fits: Callable[[Any], bool]) -> MisreadError:
-        names = list(self._names(fits))
+    def _missing(self, node: ScalarNode, what: str, sort: Sort) -> MisreadError:
+        names = list(self._names(sort.fits))
         message = f"there is no {quoted(node.text)} in this notebook.{meant(node.text, names)}"
-        there = f"Functions here: {listed(names)}." if names else "This notebook has no functions yet."
+        there = f"{sort.plural} here: {listed(names)}." if names else f"This notebook has no {sort.plural.lower()} yet."
         return MisreadError(node.place, message, f"Define or import {what} of this name in a cell above. {there}")
 
     def _names(self, fits: Callable[[Any], bool]) -> Iterator[str]:
@@ -150,6 +212,14 @@ class Resolver:
         return found
 
 
+def _opened(kind: Callable[[str], Any], path: ScalarNode) -> Any:
+    try:
+        return kind(path.text)
+    except ValidationError as error:
+        hint = "A path is relative to the working folder of the notebook."
+        raise MisreadError(path.place, error.problems[0].message, hint) from error
+
+
 def _checked_spec(text: str, node: ScalarNode) -> str:
     try:
         parse_spec(text)
@@ -167,10 +237,33 @@ def _is_model(found: Any) -> bool:
 
 
 def _is_function(found: Any) -> bool:
-    """True for what may be called as a tool, handler or listener; told without running anything."""
+    """True for what may be called as a tool, handler, guardrail, policy or listener."""
     if isinstance(found, type) or _is_model(found):
         return False
-    return callable(found) or any(hasattr(type(found), name) for name in ("execute", "on_event", "ainvoke"))
+    return callable(found) or any(hasattr(type(found), name) for name in ("execute", "on_event", "evaluate", "ainvoke"))
+
+
+def _is_shape(found: Any) -> bool:
+    return isinstance(found, type) and output_type_fault(found) is None
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    return lambda found: not isinstance(found, type) and callable(getattr(type(found), method, None))
+
+
+def _of(kind: type) -> Callable[[Any], bool]:
+    return lambda found: isinstance(found, kind)
+
+
+FUNCTIONS: Final = Sort("Functions", _is_function, Unimported)
+STORES: Final = Sort("Stores", _has("retrieve"), UnimportedObject)
+EXPORTERS: Final = Sort("Exporters", _has("export"), UnimportedObject)
+PROMPTS: Final = Sort("Prompt strategies", _has("system"), UnimportedObject)
+LIMITS: Final[Mapping[type, Sort]] = {
+    RateLimit: Sort("Rate limits", _of(RateLimit), Unimported),
+    Budget: Sort("Budgets", _of(Budget), Unimported),
+}
+_SHAPES: Final = Sort("Classes", _is_shape, _unimported_class)
 
 
 def _kind(found: Any) -> str:

@@ -1,42 +1,27 @@
-"""The words of the cell language: which key stands where, what it takes, means and defaults to (C2).
+"""The places of a cell and the keys that are valid there, with their defaults (C2).
 
-The one place that knows them; names and defaults of fields come from the definitions. Reads no text.
+Puts the vocabulary together with the definitions, from which names and defaults come. Reads no text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
-from enum import Enum
-from typing import Any, Final
+from dataclasses import MISSING, dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any, Final, cast
 
+from ensemble_notebook.cell import vocabulary
+from ensemble_notebook.cell.vocabulary import Kind, Words
 from ensemble_notebook.domain.agent import INHERIT, Agent
+from ensemble_notebook.domain.condition import Condition
 from ensemble_notebook.domain.cost import CostConfiguration
-from ensemble_notebook.domain.definition import field_names
+from ensemble_notebook.domain.definition import Checked, field_names
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.hierarchy import HierarchicalConstraints
+from ensemble_notebook.domain.limit import Budget, RateLimit
 from ensemble_notebook.domain.phase import Phase
+from ensemble_notebook.domain.review import PhaseReview, Review
 from ensemble_notebook.domain.task import STOCK_EXPECTED_OUTPUT, Task
-
-
-class Kind(Enum):
-    """What a key takes. The value is how a message names it."""
-
-    TEXT = "a text"
-    CHOICE = "one word"
-    FLAG = "true or false"
-    WHOLE = "a whole number"
-    SECONDS = "a number of seconds"
-    PRICE = "a price per token"
-    AGENT = "the name of an agent"
-    NAMES = "a list of names"
-    OBJECT = "the name of a function or tool of this notebook"
-    OBJECTS = "a list of names of this notebook's functions and objects"
-    MODEL = "a model: local, openai:NAME, or a variable that holds a chat model"
-    AGENTS = "a mapping of names to agents"
-    TASKS = "a list or a mapping of tasks"
-    PHASES = "a mapping of phases to their tasks"
-    INPUTS = "a mapping of names to values"
-    COST = "a mapping with input_rate and output_rate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,66 +53,48 @@ class Scope:
         name: what the place is, e.g. ``"agent"``.
         label: the same with its article, for messages.
         keys: the valid ones, in the order of the definition.
+        definition: what is made of it; None for places that are read only.
+        short: shorter words for keys: ``constraints`` is ``hierarchical_constraints``.
+        spreads: words that hold several keys at once, e.g. ``manager``.
     """
 
     name: str
     label: str
     keys: Mapping[str, Key]
+    definition: type[Checked] | None = None
+    short: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    spreads: Mapping[str, Spread] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What can be written here, each key under its shortest word."""
+        shortest = {name: word for word, name in self.short.items()}
+        shortest |= {name: word for word, spread in self.spreads.items() for name in spread.fields.values()}
+        return tuple(dict.fromkeys(shortest.get(name, name) for name in self.keys))
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Everything that can be written here."""
+        return frozenset((*self.keys, *self.short, *self.spreads))
 
 
-_AGENT: Final = {
-    "role": (Kind.TEXT, "who this is; the key of the agent says it where this is left out"),
-    "goal": (Kind.TEXT, "what this agent is after"),
-    "llm": (Kind.MODEL, "the model of this agent, in place of the cell's"),
-    "background": (Kind.TEXT, "what this agent knows about itself"),
-    "tools": (Kind.OBJECTS, "what this agent may call"),
-    "verbose": (Kind.FLAG, "log prompts and replies"),
-    "max_iterations": (Kind.WHOLE, "tool calls for one task"),
-    "response_format": (Kind.TEXT, "instructions about the form of replies"),
-    "max_retries": (Kind.WHOLE, "tries again after a passing failure of the model"),
-    "llm_timeout": (Kind.SECONDS, "for one model request; null is no limit"),
-}
-_TASK: Final = {
-    "description": (Kind.TEXT, "what is to be done; {name} is filled in"),
-    "expected_output": (Kind.TEXT, "what the result looks like; {name} is filled in"),
-    "agent": (Kind.AGENT, "who does it"),
-    "context": (Kind.NAMES, "the tasks whose outputs it reads"),
-    "name": (Kind.TEXT, "what others call it"),
-    "handler": (Kind.OBJECT, "a function that does it in place of an agent"),
-    "llm": (Kind.MODEL, "the model of this task, in place of its agent's"),
-    "tools": (Kind.OBJECTS, "what its agent may call for this task as well"),
-    "timeout": (Kind.SECONDS, "for the whole task; null is no limit"),
-}
-_PHASE: Final = {
-    "name": (Kind.TEXT, "what the phase is called"),
-    "tasks": (Kind.TASKS, "a list is a chain, a mapping a graph"),
-    "workflow": (Kind.CHOICE, "sequential or parallel"),
-    "after": (Kind.NAMES, "the phases that come before"),
-}
-_CELL: Final = {
-    "tasks": (Kind.TASKS, "a list is a chain, a mapping a graph"),
-    "phases": (Kind.PHASES, "workstreams of tasks, in place of tasks"),
-    "agents": (Kind.AGENTS, "who works on the tasks"),
-    "llm": (Kind.MODEL, "the model of everyone who has no own"),
-    "workflow": (Kind.CHOICE, "sequential or parallel"),
-    "error_strategy": (Kind.CHOICE, "fail_fast or continue_on_error"),
-    "listeners": (Kind.OBJECTS, "what hears every event"),
-    "max_concurrency": (Kind.WHOLE, "how many tasks run at once"),
-    "cost": (Kind.COST, "own prices, in place of the public ones"),
-    "inputs": (Kind.INPUTS, "values for {name}"),
-    "verbose": (Kind.FLAG, "log prompts and replies of everyone"),
-    "name": (Kind.TEXT, "what this ensemble is called"),
-}
-_COST: Final = {
-    "input_rate": (Kind.PRICE, "for one token that is read"),
-    "output_rate": (Kind.PRICE, "for one token that is written"),
-    "currency": (Kind.TEXT, "of both rates"),
-}
-_MODEL: Final = {
-    "model": (Kind.TEXT, "its name on the server"),
-    "base_url": (Kind.TEXT, "where an OpenAI-compatible server listens"),
-    "api_key_env": (Kind.TEXT, "the environment variable that holds the key"),
-}
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A word whose mapping holds several keys of the place around it.
+
+    Attributes:
+        scope: its own place, with the keys under the words that they have there.
+        fields: those words -> the keys around it.
+        lead: the word that a single value stands for.
+        meaning: half a sentence.
+    """
+
+    scope: Scope
+    fields: Mapping[str, str]
+    lead: str
+    meaning: str
+
+
 _LEFT_OUT: Final[Mapping[str, Any]] = {
     "Agent.role": "the key of the agent",
     "Task.expected_output": STOCK_EXPECTED_OUTPUT,
@@ -135,39 +102,98 @@ _LEFT_OUT: Final[Mapping[str, Any]] = {
     "EnsembleDefinition.workflow": "sequential for a list, parallel for a mapping",
     "EnsembleDefinition.inputs": None,
 }
-_NULLABLE: Final = {"llm_timeout", "timeout", "background", "max_concurrency"}
+_NULLABLE: Final = {"Agent.llm_timeout", "Task.timeout", "Review.timeout", "Agent.background"} | {
+    "EnsembleDefinition.max_concurrency"
+}
+_WORDS_OF: Final[Mapping[type[Checked], Words]] = {
+    Agent: vocabulary.AGENT_WORDS,
+    Task: vocabulary.TASK_WORDS,
+    Phase: vocabulary.PHASE_WORDS,
+    EnsembleDefinition: vocabulary.CELL_WORDS,
+    CostConfiguration: vocabulary.COST_WORDS,
+    RateLimit: vocabulary.RATE_WORDS,
+    Budget: vocabulary.BUDGET_WORDS,
+    Condition: vocabulary.CONDITION_WORDS,
+    Review: vocabulary.REVIEW_WORDS,
+    PhaseReview: vocabulary.PHASE_REVIEW_WORDS,
+    HierarchicalConstraints: vocabulary.CONSTRAINT_WORDS,
+}
 
 
-def _keys(cls: type, words: Mapping[str, tuple[Kind, str]]) -> dict[str, Key]:
+def _keys(cls: type[Checked]) -> dict[str, Key]:
     """Kinds and meanings of the words, put together with the defaults of a definition's fields."""
-    found = {}
-    for each in fields(cls):
+    found, words, made = {}, _WORDS_OF[cls], cast("Any", cls)
+    for each in fields(made):
         if each.name not in words:
             continue
         kind, meaning = words[each.name]
         where = f"{cls.__name__}.{each.name}"
         default = _LEFT_OUT.get(where, None if each.default in (MISSING, INHERIT) else each.default)
         is_required = each.default is MISSING and each.default_factory is MISSING and where not in _LEFT_OUT
-        found[each.name] = Key(each.name, kind, meaning, default, is_required, each.name in _NULLABLE)
+        found[each.name] = Key(each.name, kind, meaning, default, is_required, where in _NULLABLE)
     return found
 
 
-AGENT: Final = Scope("agent", "an agent", _keys(Agent, _AGENT))
-TASK: Final = Scope("task", "a task", _keys(Task, _TASK))
-PHASE: Final = Scope("phase", "a phase", _keys(Phase, _PHASE))
-CELL: Final = Scope("cell", "a cell", _keys(EnsembleDefinition, _CELL))
-COST: Final = Scope("cost", "a cost", _keys(CostConfiguration, _COST))
+def _scope(name: str, label: str, cls: type[Checked]) -> Scope:
+    return Scope(name, label, _keys(cls), cls)
+
+
+def _spread(name: str, meaning: str, lead: str, words: Mapping[str, str], keys: Mapping[str, Key]) -> Spread:
+    own = {word: replace(keys[key], name=word) for word, key in words.items()}
+    return Spread(Scope(name, f"`{name}`", own), words, lead, meaning)
+
+
+def _cell() -> Scope:
+    keys = _keys(EnsembleDefinition)
+    manager = {"llm": "manager_llm", "max_iterations": "manager_max_iterations", "prompt": "manager_prompt"}
+    review = {"policy": "review_policy", "handler": "review_handler"}
+    return Scope(
+        "cell",
+        "a cell",
+        keys,
+        EnsembleDefinition,
+        {"constraints": "hierarchical_constraints", "policies": "delegation_policies"},
+        {
+            "manager": _spread("manager", "the manager of workflow hierarchical", "llm", manager, keys),
+            "review": _spread("review", "after which tasks a person is asked", "policy", review, keys),
+        },
+    )
+
+
+AGENT: Final = _scope("agent", "an agent", Agent)
+TASK: Final = _scope("task", "a task", Task)
+PHASE: Final = _scope("phase", "a phase", Phase)
+CELL: Final = _cell()
+COST: Final = _scope("cost", "a cost", CostConfiguration)
+RATE: Final = _scope("rate", "a rate limit", RateLimit)
+BUDGET: Final = _scope("budget", "a budget", Budget)
+CONDITION: Final = _scope("condition", "a condition", Condition)
+REVIEW: Final = _scope("review", "a review", Review)
+PHASE_REVIEW: Final = _scope("phase review", "the review of a phase", PhaseReview)
+CONSTRAINTS: Final = _scope("constraints", "constraints", HierarchicalConstraints)
 MODEL: Final = Scope(
     "llm",
     "a model",
-    {name: Key(name, kind, meaning, is_required=name == "model") for name, (kind, meaning) in _MODEL.items()},
+    {
+        name: Key(name, kind, meaning, is_required=name == "model")
+        for name, (kind, meaning) in vocabulary.MODEL_WORDS.items()
+    },
 )
-WORDS: Final = frozenset(name for scope in (CELL, PHASE, AGENT, TASK) for name in scope.keys)
-PHASE_WORDS: Final = frozenset({"tasks", "after", "workflow", "when"})
-SCOPES: Final = (CELL, PHASE, AGENT, TASK, COST, MODEL)
+SCOPES: Final = (
+    *(CELL, PHASE, AGENT, TASK, COST, RATE, BUDGET, CONDITION, REVIEW, PHASE_REVIEW, CONSTRAINTS, MODEL),
+    *(spread.scope for spread in CELL.spreads.values()),
+)
+WORDS: Final = frozenset().union(*(scope.known for scope in (CELL, PHASE, AGENT, TASK)))
+PHASE_KEYS: Final = frozenset({"tasks", "after", "workflow", "when"})
+"""Where one of them stands, a phase is written with its keys; else its tasks stand there."""
+TASK_NAMES: Final = frozenset({"review"})
+"""Keys that often name a task, too; the description of a task has a space, what such a key takes has none."""
 
 
 def unknown_fields() -> list[str]:
     """Fields of the definitions that the language has no words for; always empty, which a test holds."""
-    named = ((Agent, _AGENT), (Task, _TASK), (Phase, _PHASE), (EnsembleDefinition, _CELL), (CostConfiguration, _COST))
-    return [f"{cls.__name__}.{name}" for cls, words in named for name in field_names(cls) if name not in words]
+    unnamed = {"Condition.source"}  # the key of the mapping is the source
+    found = [
+        f"{cls.__name__}.{name}" for cls, words in _WORDS_OF.items() for name in field_names(cls) if name not in words
+    ]
+    return [each for each in found if each not in unnamed]

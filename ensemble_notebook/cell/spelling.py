@@ -29,7 +29,7 @@ _FAMILIAR: Final[Mapping[str, Mapping[str, str]]] = {
         "human_input": "review",
         "guardrail_max_retries": "max_output_retries",
     },
-    "cell": {"process": "workflow", "max_rpm": "rate_limit", "manager_agent": "manager"},
+    "cell": {"process": "workflow", "max_rpm": "rate_limit"},
 }
 _FOREIGN: Final[Mapping[str, str]] = {
     "output_file": "The text of a task is report['task'].raw after the run; write it to a file there.",
@@ -38,6 +38,7 @@ _FOREIGN: Final[Mapping[str, str]] = {
     "step_callback": "Use `listeners:`, which hear every event.",
     "task_callback": "Use `listeners:`, which hear every event.",
     "function_calling_llm": "An agent has one model, `llm`.",
+    "manager_agent": "The manager is made for you: `workflow: hierarchical`, and `manager:` names its model.",
     "max_execution_time": "A task has a `timeout`, in seconds.",
 }
 ASYNC_EXECUTION: Final = "async_execution"
@@ -45,25 +46,32 @@ ASYNC_EXECUTION: Final = "async_execution"
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """A key as it is meant; `is_familiar` where it was written otherwise."""
+    """A key as it is meant.
+
+    Attributes:
+        name: of the field.
+        word: what was written, in snake case.
+        shown: how messages call it: the shortest word of the language that was or could have been written.
+        is_familiar: True where it was written in another tool's words or case.
+    """
 
     name: str
-    is_familiar: bool
+    word: str
+    shown: str
+    is_familiar: bool = False
 
 
 def read_spelling(scope: Scope, key: str) -> Spelling:
     """The key of the language that is meant; an unknown one stays as it is."""
-    known = scope.keys
-    if key in known:
-        return Spelling(key, False)
-    snake = _CAMEL.sub(lambda match: "_" + match[1].lower(), key)
+    if key in scope.known:
+        return Spelling(scope.short.get(key, key), key, key)
+    snake = _snake(key)
     familiar = _FAMILIAR.get(scope.name, {})
-    for name in (key, snake):
-        if name in familiar:
-            return Spelling(familiar[name], True)
-        if name in known or (name == ASYNC_EXECUTION and scope.name == "task"):
-            return Spelling(name, name != key)
-    return Spelling(key, False)
+    for word in (key, snake):
+        name = familiar.get(word, word)
+        if name in scope.known or (name == ASYNC_EXECUTION and scope.name == "task"):
+            return Spelling(scope.short.get(name, name), word, name, name != key)
+    return Spelling(key, snake, key)
 
 
 def familiar_names(scope: Scope) -> tuple[str, ...]:
@@ -74,12 +82,12 @@ def familiar_names(scope: Scope) -> tuple[str, ...]:
 
 def foreign_hint(key: str) -> str | None:
     """What to do about a key of another tool that has no counterpart here."""
-    return _FOREIGN.get(_CAMEL.sub(lambda match: "_" + match[1].lower(), key))
+    return _FOREIGN.get(_snake(key))
 
 
 def other_scope(scope: Scope, key: str) -> Scope | None:
     """The place where an unknown key would be valid."""
-    return next((each for each in SCOPES if each is not scope and key in each.keys), None)
+    return next((each for each in SCOPES if each is not scope and key in each.known), None)
 
 
 def read_model_spelling(text: str) -> str:
@@ -94,3 +102,7 @@ def invisible(text: str) -> str | None:
         if each != " " and unicodedata.category(each) in ("Zs", "Cf"):
             return f"U+{ord(each):04X} ({unicodedata.name(each, 'unnamed')})"
     return None
+
+
+def _snake(key: str) -> str:
+    return _CAMEL.sub(lambda match: "_" + match[1].lower(), key)

@@ -21,6 +21,7 @@ _TRUE: Final = ("true", "True", "TRUE")
 _FALSE: Final = ("false", "False", "FALSE")
 _OLD_FLAGS: Final = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 _LONGEST_NUMBER: Final = 40
+_NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _SWALLOWED: Final = re.compile(r"[ \t]+#(?=[^\s#])[^\n]*")
 
 
@@ -111,6 +112,11 @@ def _notice_comment(node: ScalarNode, report: Report) -> None:
         place = report.source.place(match.end() - len(match[0].lstrip()), match.end())
         message = f"{quoted(match[0].strip())} is a comment for YAML. Put the text in quotes if it belongs to it."
         report.notice(place, message, is_warning=True)
+
+
+def is_name(text: str) -> bool:
+    """True for a name, plain or dotted, that could be one of the notebook's."""
+    return _NAME.fullmatch(text) is not None
 
 
 def flag(node: Node, label: str) -> bool:

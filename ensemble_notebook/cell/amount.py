@@ -1,0 +1,104 @@
+"""Short texts for limits: ``60/min`` and ``2 per second``, ``$0.50`` and ``20k tokens`` (C2).
+
+Texts in, values by field out. Knows neither nodes nor places; cells and the options of their first line share it.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+from ensemble_notebook.errors import did_you_mean
+
+MINUTE: Final = 60.0
+CURRENCY: Final = "currency"
+"""Of the money in a budget's text; stands beside the fields of the budget."""
+
+_RATE_FORM: Final = "Write a rate such as 60/min or 2 per second."
+_BUDGET_FORM: Final = "Write limits such as $0.50, 20k tokens or 50 calls."
+_UNITS: Final = {
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), MINUTE),
+    **dict.fromkeys(("h", "hour", "hours"), 3600),
+    **dict.fromkeys(("d", "day", "days"), 86400),
+}
+_RATE: Final = re.compile(
+    r"(?P<requests>\d{1,9})(?:\s*(?:requests?|calls?))?(?:\s*/\s*|\s+(?:per|every|in)\s+)"
+    r"(?P<count>\d{1,9}(?:\.\d{1,3})?)?\s*(?P<unit>[a-z]{1,20})",
+    re.IGNORECASE,
+)
+_NUMBER: Final = r"(?P<digits>\d{1,15}(?:[_,]\d{3})*(?:\.\d{1,12})?)"
+_MONEY: Final = re.compile(rf"(?P<sign>[$€£])\s*{_NUMBER}|{_NUMBER.replace('digits', 'plain')}\s*(?P<code>[A-Z]{{3}})")
+_COUNT: Final = re.compile(rf"{_NUMBER}\s*(?P<factor>[kKM]?)\s*(?P<unit>[a-zA-Z]{{2,20}})")
+_SIGNS: Final = {"$": "USD", "€": "EUR", "£": "GBP"}
+_FACTORS: Final = {"": 1, "k": 1000, "K": 1000, "M": 1_000_000}
+_COUNTED: Final = {
+    **dict.fromkeys(("token", "tokens"), "max_tokens"),
+    **dict.fromkeys(("call", "calls", "requests"), "max_llm_calls"),
+}
+
+
+class AmountError(ValueError):
+    """A text that is no amount: what is wrong with it, and in `hint` how it is written."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def is_amount(text: str) -> bool:
+    """True for what can't be a name: it begins with a digit or the sign of a currency."""
+    return text.strip()[:1].isdigit() or text.strip()[:1] in _SIGNS
+
+
+def read_rate(text: str) -> dict[str, Any]:
+    """The fields of a `RateLimit`.
+
+    Raises:
+        AmountError: it is no rate.
+    """
+    match = _RATE.fullmatch(text.strip())
+    if match is None:
+        raise AmountError(f"{text.strip()[:60]!r} is no rate.", _RATE_FORM)
+    unit = match["unit"].lower()
+    if unit not in _UNITS:
+        raise AmountError(f"{match['unit']!r} is no unit of time.{did_you_mean(unit, _UNITS)}", _RATE_FORM)
+    return {"requests": int(match["requests"]), "period": float(match["count"] or 1) * _UNITS[unit]}
+
+
+def read_budget(text: str) -> dict[str, Any]:
+    """The fields of a `Budget`, money as text, and the `CURRENCY` of the money where there is some.
+
+    The text names one limit of each kind at most, with a comma or ``and`` between them.
+
+    Raises:
+        AmountError: a part of it is no limit.
+    """
+    found: dict[str, Any] = {}
+    for part in re.split(r"\s*,\s+|\s+and\s+", text.strip()):
+        limit = _limit(part)
+        if found.keys() & limit.keys():
+            raise AmountError(f"{text.strip()[:60]!r} limits the same thing twice.", _BUDGET_FORM)
+        found |= limit
+    return found
+
+
+def _limit(part: str) -> dict[str, Any]:
+    money, count = _MONEY.fullmatch(part), _COUNT.fullmatch(part)
+    if money is not None:
+        amount = _plain(money["digits"] or money["plain"])
+        return {"max_cost": amount, CURRENCY: money["code"] or _SIGNS[money["sign"]]}
+    if count is None:
+        raise AmountError(f"{part[:60]!r} is no limit: it needs a currency, 'tokens' or 'calls'.", _BUDGET_FORM)
+    unit = count["unit"].lower()
+    if unit not in _COUNTED:
+        raise AmountError(f"{count['unit']!r} can't be limited.{did_you_mean(unit, _COUNTED)}", _BUDGET_FORM)
+    number = Decimal(_plain(count["digits"])) * _FACTORS[count["factor"]]
+    if number != int(number):
+        raise AmountError(f"{part[:60]!r} is no whole number.", _BUDGET_FORM)
+    return {_COUNTED[unit]: int(number)}
+
+
+def _plain(digits: str) -> str:
+    return digits.replace(",", "").replace("_", "")
