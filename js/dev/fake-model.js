@@ -1,10 +1,18 @@
-// Stands where anywidget's model would: keeps a snapshot trait, answers what the view sends, and plays the scenario in
-// deltas every 100 ms. `speed` 0 shows one moment and stays there.
+// Stands where anywidget's model would: keeps a snapshot trait, answers what the view sends, and plays a scenario in
+// deltas every 100 ms.
 
+import { GATES_END, gateDetailsOf, gatesAt } from "./gates.js";
 import { END, detailsOf, stateAt, textAt } from "./scenario.js";
 
+const SCENES = {
+  report: { end: END, stateAt, detailsOf, textAt },
+  gates: { end: GATES_END, stateAt: gatesAt, detailsOf: gateDetailsOf, textAt: () => ({}) },
+};
+
 export class FakeModel {
-  constructor({ isLive = true, status = null } = {}) {
+  constructor({ isLive = true, status = null, scene = "report", ask = {} } = {}) {
+    this.scene = SCENES[scene];
+    this.ask = ask;
     this.listeners = new Map();
     this.sent = [];
     this.isLive = isLive;
@@ -38,13 +46,13 @@ export class FakeModel {
     this.sent.push(content);
     if (!this.isLive && content.kind !== "hello") return;
     if (content.kind === "ping") setTimeout(() => this.post({ kind: "pong", nonce: content.nonce }), 20);
-    if (content.kind === "details") setTimeout(() => this.post(detailsOf(content.span_id, this.at)), 30);
+    if (content.kind === "details") setTimeout(() => this.post(this.scene.detailsOf(content.span_id, this.at)), 30);
     if (content.kind === "stop") setTimeout(() => this.stop(), 700);
     if (content.kind === "hello" && this.at !== undefined) this.post(this.full(this.at));
   }
 
   full(t) {
-    return { kind: "snapshot", version: 1, n: this.n, ...stateAt(t, this.status) };
+    return { kind: "snapshot", version: 1, n: this.n, ...this.scene.stateAt(t, this.status, this.ask) };
   }
 
   /** Shows the run as it is at one moment. */
@@ -62,14 +70,14 @@ export class FakeModel {
     this.timer = setInterval(() => {
       const t = Math.min(performance.now() - began, until);
       this.step(t);
-      if (t >= END || t >= until) clearInterval(this.timer);
+      if (t >= this.scene.end || t >= until) clearInterval(this.timer);
     }, 100);
   }
 
   step(t) {
-    const before = new Map(stateAt(this.at, this.status).rows.map((row) => [row.span_id, JSON.stringify(row)]));
-    const { run, rows } = stateAt(t, this.status);
-    const texts = textAt(t);
+    const before = new Map(this.scene.stateAt(this.at, this.status, this.ask).rows.map((row) => [row.span_id, JSON.stringify(row)]));
+    const { run, rows } = this.scene.stateAt(t, this.status, this.ask);
+    const texts = this.scene.textAt(t);
     const text = Object.entries(texts).map(([id, all]) => [id, all.slice((this.texts[id] ?? "").length)]).filter(([, piece]) => piece);
     this.texts = texts;
     this.at = t;

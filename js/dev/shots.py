@@ -71,6 +71,30 @@ def closed_phases(page: Page) -> None:
     page.locator(".et-fold").nth(1).click()
 
 
+def press(*names: str) -> Callable[[Page], None]:
+    """Presses buttons by their words, one after the other."""
+
+    def act(page: Page) -> None:
+        page.wait_for_timeout(300)
+        for name in names:
+            page.get_by_role("button", name=name, exact=True).click()
+
+    return act
+
+
+def pick(title: str, *, tab: str | None = None) -> Callable[[Page], None]:
+    """Selects the span under the words that the row of this title begins with, by the keyboard."""
+
+    def act(page: Page) -> None:
+        page.locator("[role=row]", has_text=title).first.click()
+        for _ in range(4):
+            page.locator(".et-gutter").press("ArrowRight")
+        if tab:
+            page.get_by_role("tab", name=tab).click()
+
+    return act
+
+
 def main(out: Path, wanted: list[str]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     shots = [
@@ -98,12 +122,28 @@ def main(out: Path, wanted: list[str]) -> None:
             (f"empty-480-{theme}", 480, f"empty&theme={theme}", None),
             (f"crowd-900-{theme}", 900, f"crowd=100x100&theme={theme}", None),
         ]
+        shots += [
+            *(
+                (f"gates-{moment}-{width}-{theme}", width, f"scene=gates&at={at}&theme={theme}", None)
+                for moment, at in (("wait", 3500), ("handed", 8000), ("asked", 28000), ("over", 31100))
+                for width in (480, 1400)
+            ),
+            (f"gates-edit-900-{theme}", 900, f"scene=gates&at=28000&theme={theme}", press("Edit…")),
+            (f"gates-retry-480-{theme}", 480, f"scene=gates&at=28000&theme={theme}", press("Retry…")),
+            (f"gates-question-900-{theme}", 900, f"scene=gates&at=28000&subject=question&theme={theme}", None),
+            (f"gates-tool-900-{theme}", 900, f"scene=gates&at=28000&subject=tool&theme={theme}", None),
+            (f"gates-silent-900-{theme}", 900, f"scene=gates&at=28000&silent&theme={theme}", lambda page: page.wait_for_timeout(1600)),
+            (f"gates-budget-900-{theme}", 900, f"scene=gates&at=31100&status=budget_exceeded&limit=tokens&theme={theme}", None),
+            (f"gates-early-900-{theme}", 900, f"scene=gates&at=31100&status=exited_early&theme={theme}", None),
+            (f"gates-closed-900-{theme}", 900, f"scene=gates&at=31100&theme={theme}", closed_phases),
+            (f"gates-drawer-1400-{theme}", 1400, f"scene=gates&at=31100&theme={theme}", pick("manager")),
+        ]
     with serve() as base, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS)
         for name, width, query, act in shots:
             if wanted and not any(part in name for part in wanted):
                 continue
-            page = browser.new_page(viewport={"width": width, "height": 420}, device_scale_factor=2)
+            page = browser.new_page(viewport={"width": width, "height": 620}, device_scale_factor=2)
             page.on("console", lambda message, name=name: print(name, message.type, message.text))
             page.on("pageerror", lambda error, name=name: print(name, "error", error))
             page.goto(f"{base}?{query}")

@@ -1,7 +1,9 @@
 // What runs now, by name: one entry per task at work, with what it is busy with. Pure.
 
+import { isTask } from "./mark";
+import { glyphOf, titleOf } from "./name";
 import type { Store } from "./store";
-import type { Row, Run } from "./wire";
+import type { Kind, Run } from "./wire";
 
 export interface Activity {
   /** The span to jump to: the innermost that runs. */
@@ -13,6 +15,8 @@ export interface Activity {
   readonly began: number | null;
 }
 
+const BUSY: ReadonlySet<Kind> = new Set<Kind>(["tool", "delegation", "review"]);
+
 /** The tasks at work in the kernel's order, the first `most` of them with what they are at, and how many there are. */
 export function activitiesOf(store: Store, run: Run, most: number): { shown: Activity[]; total: number } {
   const spans = run.active.filter((active) => active.kind !== "phase").map((active) => store.home(active.span_id));
@@ -22,14 +26,14 @@ export function activitiesOf(store: Store, run: Run, most: number): { shown: Act
 
 function activity(store: Store, home: string): Activity {
   const task = store.row(home);
-  const calls = store.below(home).filter((row) => row.status === "running" && (row.kind === "llm" || row.kind === "tool"));
+  const open = store.below(home, isTask).filter((row) => row.status === "running" || row.status === "waiting");
+  const parents = new Set(open.map((row) => row.parent_id));
+  const calls = open.filter((row) => row.kind === "llm" || (BUSY.has(row.kind) && !parents.has(row.span_id)));
   const first = calls[0];
   return {
     span: first?.span_id ?? home,
     name: task?.name ?? "",
-    means: first ? meansOf(first) + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
+    means: first ? `${glyphOf(first)} ${first.kind === "llm" ? (first.model ?? "model") : titleOf(first)}` + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
     began: task?.start_ms ?? null,
   };
 }
-
-const meansOf = (row: Row): string => (row.kind === "tool" ? `▪ ${row.tool ?? row.name}` : `◆ ${row.model ?? "model"}`);

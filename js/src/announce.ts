@@ -28,6 +28,12 @@ function urgentNews(before: Run | null, run: Run): string | null {
   switch (run.status) {
     case "completed":
       return `${run.name} completed in ${end}: ${plural(run.tasks_done, "task")}.`;
+    case "completed_with_warnings":
+      return `${run.name} completed with warnings in ${end}: ${plural(run.tasks_done, "task")}.`;
+    case "budget_exceeded":
+      return `${run.name} stopped after ${end}: its budget is used up.`;
+    case "exited_early":
+      return `${run.name} was ended early after ${end}, as you wished.`;
     case "failed":
       return `${run.name} failed after ${end}${run.error ? `: ${run.error.message}` : ""}.`;
     case "interrupted":

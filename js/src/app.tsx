@@ -5,6 +5,7 @@ import { effect, signal, type Signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { Announcer } from "./announce";
+import type { Controls } from "./control";
 import { Drawer } from "./details";
 import { AXIS_HEIGHT } from "./draw";
 import { Gutter } from "./gutter";
@@ -27,13 +28,16 @@ let views = 0;
 interface Props {
   view: View;
   link: Link | null;
+  controls: Controls | null;
   skin: Signal<Skin>;
   sentence: Signal<string>;
   prefix: string;
 }
 
-/** Shows a store in `host` until `end` aborts. Without a link it is a saved trace: no kernel, no Stop. */
-export function mount(host: HTMLElement, store: Store, link: Link | null, end: AbortSignal): View {
+/** Shows a store in `host` until `end` aborts. Without a link it is a saved trace: no kernel, and so no controls. */
+export function mount(
+  host: HTMLElement, store: Store, link: Link | null, controls: Controls | null, end: AbortSignal,
+): View {
   const root = document.createElement("div");
   root.className = "ensemble-timeline";
   // While the focus is inside, JupyterLab must not run its own commands on our keys (W9). Its bindings for `:focus` match
@@ -55,7 +59,7 @@ export function mount(host: HTMLElement, store: Store, link: Link | null, end: A
   });
   end.addEventListener("abort", unlive);
   views += 1;
-  render(<App view={view} link={link} skin={skin} sentence={sentence} prefix={`et${views}-`} />, root);
+  render(<App view={view} link={link} controls={controls} skin={skin} sentence={sentence} prefix={`et${views}-`} />, root);
   end.addEventListener("abort", () => {
     render(null, root);
     root.remove();
@@ -63,10 +67,13 @@ export function mount(host: HTMLElement, store: Store, link: Link | null, end: A
   return view;
 }
 
-function App({ view, link, skin, sentence, prefix }: Props) {
+function App({ view, link, controls, skin, sentence, prefix }: Props) {
   return (
     <>
-      <StatusLine view={view} link={link} />
+      <StatusLine view={view} link={link}>
+        {link && controls && <controls.Stop link={link} run={view.store.run.value} />}
+      </StatusLine>
+      {link && controls && <controls.ReviewPanel view={view} link={link} />}
       <Chart view={view} skin={skin} prefix={prefix} />
       <Drawer view={view} link={link} />
       <div class="et-hidden" role="status" aria-live="polite">{sentence}</div>
@@ -149,6 +156,7 @@ function focusGutter(event: PointerEvent): void {
 function onKey(event: KeyboardEvent, view: View): void {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const target = event.target as HTMLElement;
+  if (target.closest("textarea")) return event.stopPropagation();
   const isButton = target.closest("button") !== null;
   if (isButton && (event.key === "Enter" || event.key === " ")) return;
   // In the drawer the arrows scroll its text; only Escape is ours there.

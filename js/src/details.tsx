@@ -7,12 +7,18 @@ import { count, duration, money, pretty } from "./format";
 import { Icon, signOf } from "./icon";
 import type { Link } from "./link";
 import { Block, Conversation } from "./message";
+import { KINDS, titleOf } from "./name";
 import type { Store } from "./store";
 import { AttemptTable, Facts, SpendTable } from "./fact";
 import type { View } from "./view";
-import type { Details, Row } from "./wire";
+import type { Details, Kind, Row } from "./wire";
 
-const KINDS = { phase: "Phase", task: "Task", turn: "Turn", llm: "Model call", attempt: "Attempt", tool: "Tool call" };
+/** What the input and the output of a span are, where it shows both at once. */
+const TRADES: Partial<Record<Kind, [string, string]>> = {
+  delegation: ["Request", "Response"], review: ["What was asked", "Answer"], guardrail: ["Input", "Message"],
+};
+
+const CHATS: ReadonlySet<Kind> = new Set<Kind>(["task", "turn", "llm", "attempt"]);
 
 interface Tab {
   key: string;
@@ -61,7 +67,7 @@ export function Drawer({ view, link }: { view: View; link: Link | null }) {
 
 /** The span whose details tell of this one: an attempt's conversation is that of its call. */
 function sourceOf(row: Row): string | null {
-  if (row.kind === "phase") return null;
+  if (row.kind === "phase" || row.kind === "wait") return null;
   return row.kind === "attempt" ? (row.parent_id ?? row.span_id) : row.span_id;
 }
 
@@ -86,7 +92,7 @@ function Path({ row, view }: { row: Row; view: View }) {
     <nav class="et-path" aria-label="Path">
       {steps.map((step, k) => {
         const isLast = k === steps.length - 1;
-        const name = step.kind === "attempt" ? `attempt ${step.attempt ?? ""}` : step.kind === "llm" ? (step.model ?? step.name) : step.name;
+        const name = titleOf(step);
         return isLast
           ? <b class="et-step"><span class="et-kind">{KINDS[step.kind]}</span>{name}</b>
           : <><button class="et-link et-step" onClick={() => view.select(step.span_id)}>{name}</button><span class="et-slash">›</span></>;
@@ -108,7 +114,7 @@ function tabsOf(row: Row, details: Details | undefined, view: View, link: Link |
     key: "summary", title: "Summary",
     body: <><Facts row={row} view={view} /><Outcome row={row} details={details} live={live} waiting={waiting} /></>,
   }];
-  const hasChat = row.kind !== "tool" && row.kind !== "phase" && (calls.length > 0 || row.kind === "attempt" || !!details?.messages.length);
+  const hasChat = CHATS.has(row.kind) && (calls.length > 0 || row.kind === "attempt" || !!details?.messages.length);
   if (hasChat) {
     tabs.push({
       key: "messages", title: "Messages",
@@ -134,14 +140,18 @@ function liveText(row: Row, store: Store, calls: readonly Row[]): string {
 function Outcome({ row, details, live, waiting }: { row: Row; details: Details | undefined; live: string; waiting: ComponentChildren }) {
   const error = details?.error ?? (row.error_type || row.error_message ? { type: row.error_type ?? "Error", message: row.error_message ?? "" } : null);
   const output = live || details?.output;
+  const [asked, answered] = TRADES[row.kind] ?? [null, "Output"];
+  const refusals = (row.delegation?.errors ?? []).filter((text) => text !== error?.message);
   return (
     <>
       {error && (
         <div class="et-failure"><b>{error.type}</b><Block text={error.message} /></div>
       )}
+      {refusals.map((text) => <div class="et-failure"><Block text={text} /></div>)}
+      {asked && details?.input && <Part title={asked}><Block text={pretty(details.input)} /></Part>}
       {row.kind === "task" && row.description && <Part title="Description"><Block text={row.description} /></Part>}
-      {output && <Part title={live ? "Reply so far" : "Output"}><Block text={live || pretty(output)} isGrowing={live !== ""} /></Part>}
-      {row.kind !== "phase" && row.start_ms != null && waiting}
+      {output && output !== error?.message && <Part title={live ? "Reply so far" : answered}><Block text={live || pretty(output)} isGrowing={live !== ""} /></Part>}
+      {sourceOf(row) !== null && row.start_ms != null && waiting}
     </>
   );
 }
@@ -169,7 +179,7 @@ function SpanList({ rows, view }: { rows: readonly Row[]; view: View }) {
         <li>
           <button class="et-span" onClick={() => view.jump(row.span_id)}>
             <span class="et-sign" data-status={row.status}><Icon sign={signOf(row.status)} /></span>
-            <span class="et-title">{row.tool ?? row.name}</span>
+            <span class="et-title">{titleOf(row)}</span>
             <span class="et-time">{row.end_ms != null && row.start_ms != null ? duration(row.end_ms - row.start_ms) : ""}</span>
           </button>
         </li>
@@ -180,7 +190,7 @@ function SpanList({ rows, view }: { rows: readonly Row[]; view: View }) {
 
 /** Why there are no details: still coming, held up, left out, or out of reach. */
 function Waiting({ row, link }: { row: Row; link: Link | null }) {
-  if (row.kind === "phase" || row.status === "pending" || row.status === "skipped") return null;
+  if (row.status === "pending" || row.status === "skipped") return null;
   if (!link) return <p class="et-none">Not kept in the saved copy, which is kept small.</p>;
   if (link.isGone.value) return <p class="et-none">The kernel is gone, and this was not loaded before.</p>;
   const isLate = link.late.value === sourceOf(row);

@@ -1,10 +1,13 @@
 // The whole picture: grid, rows, marks, the line of now and the axis, for one moment. It reads a scene and paints it; it
 // keeps nothing but its patterns, starts no timer and asks nobody.
 
-import { type Box, type Brush, drawGhost, drawMark, drawRing, hueOf, labelFont, measure } from "./bar";
+import { drawGhost, drawHandover } from "./aside";
+import { drawMark, drawRing, hueOf } from "./bar";
 import { clock } from "./format";
-import type { Layout, Mark, Track } from "./layout";
+import type { Handover, Layout, Track } from "./layout";
+import { isBead, isStop, LANE_HEIGHT, type Mark, type Shape } from "./mark";
 import { Patterns } from "./pattern";
+import { type Box, type Brush, labelFont, measure } from "./pen";
 import { ticks, toPixel, type Window } from "./scale";
 import type { Row } from "./wire";
 import type { Skin } from "./theme";
@@ -13,6 +16,13 @@ export const AXIS_HEIGHT = 28;
 const TICK_APART = 84;
 const EDGE = 8;
 const THIN_PX = 4;
+const BEAD_APART = 13;
+const MOST_HANDOVERS = 60;
+
+/** What is drawn as a strip of pixels where it is too thin for a shape. */
+const STRIPED: ReadonlySet<Shape> = new Set<Shape>(["work", "llm", "attempt", "tool", "delegation", "review"]);
+/** What may overlap its neighbours, but not end before them. */
+const WHOLE: ReadonlySet<Shape> = new Set<Shape>(["task", "phase", "guardrail", "memory", "notch"]);
 
 export interface Scene {
   readonly layout: Layout;
@@ -43,7 +53,7 @@ export class Painter {
     ctx.clearRect(0, 0, width, height);
     ctx.textBaseline = "middle";
     ctx.textAlign = "left";
-    const brush: Brush = { ctx, skin, patterns: this.#patterns, ratio, shift: scene.shift };
+    const brush: Brush = { ctx, skin, patterns: this.#patterns, ratio, shift: scene.shift, now: scene.now };
     const marks = ticks(scene.window, width, TICK_APART);
     const columns = marks.map((tick) => Math.round(toPixel(scene.window, width, tick.at)));
     ctx.save();
@@ -53,6 +63,7 @@ export class Painter {
     drawRows(brush, scene);
     drawGrid(brush, columns, height);
     for (const track of visible(scene)) drawTrack(brush, scene, track);
+    drawHandovers(brush, scene);
     ctx.restore();
     drawAxis(brush, scene, marks.map((tick, k) => ({ x: columns[k] as number, label: tick.label })));
     if (scene.isRunning) drawNow(brush, scene);
@@ -99,6 +110,7 @@ function drawTrack(brush: Brush, scene: Scene, track: Track): void {
   const y = topOf(scene, track);
   const strip = new Strip(brush);
   const rings: [Box, boolean][] = [];
+  const beads: [Mark, Box][] = [];
   for (const mark of track.marks) {
     if (mark.shape === "ghost") {
       drawGhostOf(brush, scene, mark, y);
@@ -108,13 +120,28 @@ function drawTrack(brush: Brush, scene: Scene, track: Track): void {
     if (!box) continue;
     const isSelected = isPicked(mark, scene.selected);
     const isHovered = isPicked(mark, scene.hovered);
-    const isBar = mark.shape !== "task" && mark.shape !== "phase" && mark.shape !== "backoff";
-    if (isBar && box.w < THIN_PX && !isSelected) strip.add(mark, box);
+    if (isBead(mark)) beads.push([mark, box]);
+    else if (STRIPED.has(mark.shape) && box.w < THIN_PX && !isSelected) strip.add(mark, box);
     else drawMark(brush, mark, box);
-    if (mark.shape !== "phase" && mark.shape !== "backoff" && (isSelected || isHovered)) rings.push([box, isSelected]);
+    if ((mark.shape === "task" || isStop(mark)) && (isSelected || isHovered)) rings.push([box, isSelected]);
   }
   strip.flush();
+  string(brush, beads);
   for (const [box, isStrong] of rings) drawRing(brush, box, isStrong);
+}
+
+/** Beads that would hide each other are strung side by side. */
+function string(brush: Brush, beads: readonly [Mark, Box][]): void {
+  let end = -Infinity;
+  for (const [mark, box] of beads) {
+    if (mark.shape === "notch") {
+      drawMark(brush, mark, box);
+      continue;
+    }
+    const x = Math.max(box.x, BEAD_APART / 2, Math.min(end, box.x + 3 * BEAD_APART));
+    drawMark(brush, mark, { ...box, x });
+    end = x + BEAD_APART;
+  }
 }
 
 /**
@@ -124,7 +151,7 @@ function drawTrack(brush: Brush, scene: Scene, track: Track): void {
 class Strip {
   readonly #brush: Brush;
   readonly #drawnTo = new Map<number, number>();
-  readonly #boxes: Record<"llm" | "tool" | "error", Box[]> = { llm: [], tool: [], error: [] };
+  readonly #boxes: Record<"llm" | "tool" | "wait" | "error", Box[]> = { llm: [], tool: [], wait: [], error: [] };
 
   constructor(brush: Brush) {
     this.#brush = brush;
@@ -143,7 +170,7 @@ class Strip {
 
   flush(): void {
     const { ctx, skin } = this.#brush;
-    for (const hue of ["llm", "tool", "error"] as const) {
+    for (const hue of ["llm", "tool", "wait", "error"] as const) {
       ctx.fillStyle = skin.hues[hue];
       for (const { x, y, w, h } of this.#boxes[hue]) ctx.fillRect(x, y, w, h);
     }
@@ -162,9 +189,25 @@ function place(scene: Scene, mark: Mark, top: number): Box | null {
   // Bars far wider than the screen are cut near its edges: canvases lose precision beyond some thousand pixels.
   const x = Math.max(left, -40);
   const end = Math.min(right, scene.width + 40);
-  const least = mark.shape === "backoff" ? 0 : 2;
-  const gap = mark.shape === "task" || mark.shape === "phase" || mark.to === null ? 0 : 1;
+  const least = mark.shape === "backoff" || mark.shape === "wait" ? 0 : 2;
+  const gap = WHOLE.has(mark.shape) || mark.to === null ? 0 : 1;
   return { x, y: top + mark.top, w: Math.max(end - x - gap, least), h: mark.height };
+}
+
+/** Work on its way from row to row: faint, but strong for the span that is selected or under the pointer (W3). */
+function drawHandovers(brush: Brush, scene: Scene): void {
+  const top = scene.scrollTop;
+  const bottom = top + scene.height - AXIS_HEIGHT;
+  const seen = scene.layout.handovers.filter(({ from, to }) => to.y + to.height > top && from.y < bottom);
+  const picked = (one: Handover): boolean =>
+    [scene.selected, scene.hovered].some((span) => span !== null && (span === one.by.row.span_id || span === one.to.id));
+  const faint = seen.length > MOST_HANDOVERS ? [] : seen.filter((one) => !picked(one));
+  for (const one of [...faint, ...seen.filter(picked)]) {
+    const frame = one.to.marks.find((mark) => mark.shape === "task" || mark.shape === "work");
+    const by = place(scene, one.by, topOf(scene, one.from));
+    const worker = frame && place(scene, { ...frame, height: LANE_HEIGHT }, topOf(scene, one.to));
+    if (by && worker) drawHandover(brush, by, worker, one.by.to !== null && frame.to !== null, picked(one));
+  }
 }
 
 function drawGhostOf(brush: Brush, scene: Scene, mark: Mark, top: number): void {
@@ -177,7 +220,7 @@ function drawGhostOf(brush: Brush, scene: Scene, mark: Mark, top: number): void 
 
 /** Why a row has no bar. */
 function ghostLabel(scene: Scene, row: Row): string {
-  if (row.status === "skipped") return row.reason ? `skipped: ${row.reason}` : "skipped";
+  if (row.status === "skipped") return /^condition/.test(row.reason ?? "") ? (row.reason as string) : row.reason ? `skipped: ${row.reason}` : "skipped";
   if (row.status === "cancelled") return "cancelled before it began";
   if (scene.isOver) return "never began";
   const waits = (row.depends_on ?? []).filter((name) => !scene.layout.done.has(name));

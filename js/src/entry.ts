@@ -1,6 +1,7 @@
 // What anywidget loads: one link per widget model, one view per place where the model is shown.
 
 import { mount } from "./app";
+import { ReviewPanel, Stop } from "./control";
 import { Link } from "./link";
 import type { Outgoing } from "./wire";
 
@@ -88,7 +89,7 @@ function initialize({ model, signal }: { model: Model; signal?: AbortSignal }): 
 function render({ model, el, signal }: { model: Model; el: HTMLElement; signal?: AbortSignal }): () => void {
   const { hub, end } = hold(model, signal);
   if (!end.signal.aborted) {
-    mount(el, hub.link.store, hub.link, end.signal);
+    mount(el, hub.link.store, hub.link, { Stop, ReviewPanel }, end.signal);
     hub.link.greet();
   }
   return () => end.abort();

@@ -1,12 +1,11 @@
 // The tables of the drawer: what a row says of itself, the attempts of a call, and who spent what.
 
 import type { ComponentChildren } from "preact";
-import { count, duration, money } from "./format";
+import { count, duration, money, plural } from "./format";
 import { Icon, signOf } from "./icon";
+import { answerOf, STATUSES, waitOf } from "./name";
 import type { View } from "./view";
 import type { Row } from "./wire";
-
-const WORDS: Record<string, string> = { ok: "done", error: "failed" };
 
 /** Whatever is known of a span besides its texts; what is unknown is left out. */
 export function Facts({ row, view }: { row: Row; view: View }) {
@@ -14,14 +13,26 @@ export function Facts({ row, view }: { row: Row; view: View }) {
   const add = (name: string, value: ComponentChildren): void => {
     if (value != null && value !== "" && value !== false) facts.push([name, value]);
   };
-  add("Status", `${WORDS[row.status] ?? row.status}${row.reason ? `: ${row.reason}` : ""}`);
-  add("Agent", row.agent);
+  add("Status", `${STATUSES[row.status]}${row.reason ? `: ${row.reason}` : ""}`);
+  add("Agent", row.agent && `${row.agent}${row.is_fallback ? ", as fallback" : ""}`);
+  const worker = row.kind === "delegation" ? view.store.children(row.span_id).find((child) => child.kind === "task") : undefined;
+  add("Worker", worker ? <Step row={worker} name={`${row.delegate_to ?? ""} (${worker.name})`} view={view} /> : row.delegate_to);
+  add("Asked by", row.delegation?.delegator);
+  add("Priority", row.delegation?.priority !== "normal" && row.delegation?.priority);
+  add("Depth", (row.delegation?.depth ?? 0) > 1 && row.delegation?.depth);
+  add("Request", row.kind === "delegation" && row.delegation_id);
+  add("Answer", row.review && answerOf(row));
+  add("Looks at", row.guardrail && `the ${row.guardrail} of the task`);
+  add("Scope", row.memory?.scope);
+  add(row.memory?.operation === "store" ? "Remembered" : "Recalled", row.memory?.count != null && plural(row.memory.count, "entry"));
+  add("Waited for", row.kind === "wait" && waitOf(row));
   add("Model", row.model && `${row.model}${row.provider ? ` (${row.provider})` : ""}${row.is_scripted ? ", scripted" : ""}`);
   add("Tool", row.tool);
   add("Began", row.start_ms != null && `${duration(row.start_ms)} after the start`);
   add("Took", row.start_ms != null && row.end_ms != null && duration(row.end_ms - row.start_ms));
   add("First token", row.time_to_first_token_ms != null && `after ${duration(row.time_to_first_token_ms)}`);
   add("Waited in line", row.queue_ms != null && row.queue_ms >= 1 && duration(row.queue_ms));
+  add("Done", (row.kind === "task" || row.kind === "phase") && (row.attempt ?? 1) > 1 && `${row.attempt} times: a review sent it back`);
   add("Attempt", row.kind === "attempt" && row.attempt != null && `${row.attempt}${row.max_attempts ? ` of ${row.max_attempts}` : ""}`);
   add("Retried because", row.retry_reason);
   add("Waited after it", row.backoff_ms != null && duration(row.backoff_ms));
@@ -46,6 +57,9 @@ const tokensIn = (row: Row): string =>
 const tokensOut = (row: Row): string =>
   `${exact(row.output_tokens)}${row.reasoning_tokens ? ` (${exact(row.reasoning_tokens)} reasoning)` : ""}`;
 
+const Step = ({ row, name, view }: { row: Row; name: string; view: View }) =>
+  <button class="et-link" onClick={() => view.jump(row.span_id)}>{name}</button>;
+
 function Names({ names, view }: { names: readonly string[]; view: View }) {
   const spanOf = (name: string): string | undefined =>
     [...view.store.rows()].find((row) => row.name === name && (row.kind === "task" || row.kind === "phase"))?.span_id;
@@ -68,7 +82,7 @@ export function AttemptTable({ rows, view }: { rows: readonly Row[]; view: View 
         {rows.map((row) => (
           <tr onClick={() => view.select(row.span_id)}>
             <td><span class="et-sign" data-status={row.status}><Icon sign={signOf(row.status)} /></span> {row.attempt ?? "?"}{row.max_attempts ? ` of ${row.max_attempts}` : ""}</td>
-            <td class="et-wide">{row.retry_reason ?? row.error_message ?? row.error_type ?? WORDS[row.status] ?? row.status}</td>
+            <td class="et-wide">{row.retry_reason ?? row.error_message ?? row.error_type ?? STATUSES[row.status]}</td>
             <td class="et-number">{row.start_ms != null && row.end_ms != null ? duration(row.end_ms - row.start_ms) : ""}</td>
             <td class="et-number">{row.backoff_ms != null ? duration(row.backoff_ms) : ""}</td>
           </tr>

@@ -9,7 +9,7 @@ export function run(more: Partial<Run> = {}): Run {
     tasks_total: 2, tasks_done: 0, tasks_failed: 0, tasks_skipped: 0, phases_now: [], active: [], input_tokens: null,
     output_tokens: null, cache_read_tokens: null, tokens_complete: true, cost: null, cost_complete: true, currency: "USD",
     llm_call_count: 0, tool_call_count: 0, errors: 0, retries: 0, max_concurrency: null, is_scripted: false, warnings: [],
-    note: null, error: null, ...more,
+    note: null, budget: null, waiting: [], error: null, ...more,
   };
 }
 

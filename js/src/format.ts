@@ -41,9 +41,10 @@ export function money(value: number | null | undefined, currency = "USD"): strin
   return symbol + value.toFixed(Math.min(6, 1 - Math.floor(Math.log10(value))));
 }
 
-/** `1 task`, `3 tasks`. */
+/** `1 task`, `3 tasks`, `2 entries`. */
 export function plural(amount: number, noun: string): string {
-  return `${amount} ${noun}${amount === 1 ? "" : "s"}`;
+  if (amount === 1) return `1 ${noun}`;
+  return `${amount} ${/[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ie` : noun}s`;
 }
 
 /** Two letters that stand for an agent: `Senior Researcher` is SR, `Ana` is An. */

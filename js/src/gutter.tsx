@@ -4,13 +4,9 @@
 import { duration, monogram } from "./format";
 import { Icon, signOf } from "./icon";
 import type { Track } from "./layout";
+import { STATUSES } from "./name";
 import type { View } from "./view";
-import { isHandler, type Row, type Status } from "./wire";
-
-const WORDS: Record<Status, string> = {
-  pending: "pending", running: "running", waiting: "waiting", ok: "done", error: "failed", cancelled: "cancelled",
-  interrupted: "interrupted", skipped: "skipped",
-};
+import { isHandler, type Row } from "./wire";
 
 export function Gutter({ view, prefix }: { view: View; prefix: string }) {
   const { tracks, height } = view.layout.value;
@@ -42,7 +38,6 @@ interface RowProps {
 
 function TrackRow({ view, track, index, isCurrent, prefix }: RowProps) {
   const { row } = track;
-  const isPhase = track.kind === "phase";
   const open = (): void => {
     view.select(track.id);
     view.isDrawerOpen.value = true;
@@ -54,24 +49,26 @@ function TrackRow({ view, track, index, isCurrent, prefix }: RowProps) {
       style={{ top: `${track.y}px`, height: `${track.height}px` }}
       onClick={open} onDblClick={() => view.focus(row, view.age.value)}>
       <span role="gridcell" class="et-label" title={row.description ?? row.name}>
-        {isPhase ? (
+        {track.depth > (track.hasChildren ? 1 : 0) && <span class="et-indent" style={{ "--depth": track.depth - (track.hasChildren ? 1 : 0) }} />}
+        {track.hasChildren && (
           <span class="et-fold" onClick={(event) => {
             event.stopPropagation();
             view.toggle(track.id);
           }}>
             <Icon sign={track.isOpen ? "down" : "right"} size={14} />
           </span>
-        ) : (
-          track.depth > 0 && <span class="et-indent" />
         )}
-        <span class="et-sign" title={WORDS[row.status]}><Icon sign={signOf(row.status)} /></span>
-        {row.agent && !isHandler(row) && <abbr class="et-agent" title={row.agent}>{monogram(row.agent)}</abbr>}
-        <span class="et-title">{row.name}</span>
-        {isPhase && !track.isOpen && track.errors > 0 && (
+        {track.isWorker && <span class="et-hook" aria-hidden="true">↳</span>}
+        <span class="et-sign" title={STATUSES[row.status]}><Icon sign={signOf(row.status)} /></span>
+        {row.agent && !isHandler(row) && !track.isWorker && <abbr class="et-agent" title={row.agent}>{monogram(row.agent)}</abbr>}
+        <span class="et-title">
+          {row.name}{track.isWorker && row.agent && <span class="et-worker-role"> · {row.agent}</span>}
+        </span>
+        {track.hasChildren && !track.isOpen && track.errors > 0 && (
           <span class="et-inner-errors"><Icon sign="error" size={11} />{track.errors}</span>
         )}
       </span>
-      <span role="gridcell" class="et-hidden">{WORDS[row.status]}</span>
+      <span role="gridcell" class="et-hidden">{STATUSES[row.status]}</span>
       <span role="gridcell" class="et-time">{timeOf(row, view)}</span>
     </div>
   );

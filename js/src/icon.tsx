@@ -20,6 +20,8 @@ const PATHS = {
   fit: "M6 3H3v3M10 3h3v3M6 13H3v-3M10 13h3v-3",
   plus: "M8 3.5v9M3.5 8h9",
   minus: "M3.5 8h9",
+  budget: "M8 2.5a5.5 5.5 0 1 0 0 11A5.5 5.5 0 0 0 8 2.5M8 5v6M6 8h4",
+  door: "M9 3.5H4v9h5M7 8h6M10.8 5.6 13.2 8l-2.4 2.4",
   gone: "M3 3l10 10M5.5 7.5A3 3 0 0 0 8 12h3.5M8 5.5A3 3 0 0 1 12.5 9",
 } as const;
 

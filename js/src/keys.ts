@@ -33,10 +33,10 @@ const deeds: Record<string, (view: View, now: number) => void> = {
   "-": (view, now) => view.zoom(view.width.value / 2, 1 / ZOOM, now),
 };
 
-/** On a phase, as in any tree, right opens and left closes; elsewhere they walk along the spans of the row. */
+/** On a row with rows below, as in any tree, right opens and left closes; elsewhere they walk along the spans of the row. */
 function sideways(view: View, step: 1 | -1): void {
   const track = view.track;
-  const isOnPhase = track?.kind === "phase" && track.hasChildren && view.selected.value === track.id;
-  if (track && isOnPhase && track.isOpen !== (step > 0)) view.toggle(track.id);
+  const isOnParent = track?.hasChildren && view.selected.value === track.id;
+  if (track && isOnParent && track.isOpen !== (step > 0)) view.toggle(track.id);
   else view.moveSpan(step);
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { delta, row, ROWS, run, stored } from "./fixture";
-import { Arranger, LANE_HEIGHT, markAt, PHASE_HEIGHT, trackAt } from "./layout";
+import { Arranger, markAt, trackAt } from "./layout";
+import { LANE_HEIGHT, PHASE_HEIGHT } from "./mark";
 import type { Row } from "./wire";
 
 const arrange = (rows: Row[] = ROWS, closed: string[] = []) => new Arranger().arrange(stored({ rows }), new Set(closed));

@@ -1,22 +1,9 @@
-// Which rows there are, how high they stand and what is drawn in each: pure, from the store to rectangles in milliseconds
-// across and pixels down. Time becomes pixels only in `draw`, so zooming and the clock never come back here.
+// Which rows there are, and how high they stand: pure, from the store to tracks with their marks. Time becomes pixels only
+// in `draw`, so zooming and the clock never come back here.
 
-import { isHandler, type Row } from "./wire";
+import { type Inside, inside, isError, isTask, LANE_HEIGHT, type Mark, markOf, PAD, PHASE_HEIGHT, phaseMarks } from "./mark";
 import type { Store } from "./store";
-
-/** What a mark looks like; the row says the rest. `work` is a handler's own time, `ghost` what has no time yet. */
-export type Shape = "phase" | "task" | "work" | "llm" | "attempt" | "tool" | "backoff" | "ghost";
-
-export interface Mark {
-  readonly row: Row;
-  readonly shape: Shape;
-  /** Milliseconds from the start of the run; `to` is null while it grows by the clock. */
-  readonly from: number;
-  readonly to: number | null;
-  /** Pixels from the top of its track. */
-  readonly top: number;
-  readonly height: number;
-}
+import type { Row } from "./wire";
 
 /** A row of the chart and of the gutter beside it. */
 export interface Track {
@@ -24,41 +11,41 @@ export interface Track {
   readonly row: Row;
   readonly kind: "phase" | "task";
   readonly depth: number;
+  /** True where the work was handed on by the task above. */
+  readonly isWorker: boolean;
   readonly isOpen: boolean;
   readonly hasChildren: boolean;
   readonly y: number;
   readonly height: number;
   readonly marks: readonly Mark[];
-  /** Errors anywhere inside, so that a closed phase still shows them. */
+  /** Errors anywhere inside, so that a closed row still shows them. */
   readonly errors: number;
+}
+
+/** Work handed from one row to another, and back. */
+export interface Handover {
+  readonly by: Mark;
+  readonly from: Track;
+  readonly to: Track;
 }
 
 export interface Layout {
   readonly tracks: readonly Track[];
+  readonly handovers: readonly Handover[];
   readonly height: number;
   /** The names of the tasks and phases that are done: what the others no longer wait for. */
   readonly done: ReadonlySet<string>;
 }
 
-export const EMPTY: Layout = { tracks: [], height: 0, done: new Set() };
-export const PHASE_HEIGHT = 26;
-export const LANE_HEIGHT = 24;
-const PAD = 2;
-const LLM = { top: 2, height: 15 };
-const TOOL = { top: 7, height: 15 };
-const WORK = { top: 4, height: 16 };
+export const EMPTY: Layout = { tracks: [], handovers: [], height: 0, done: new Set() };
 /** Where the bars of a closed phase stand: its own line above, model calls and tools pressed together below. */
 const FOLDED = { llm: 9, tool: 16, height: 6 };
+const UPPER: ReadonlySet<string> = new Set(["llm", "attempt"]);
+const LOWER: ReadonlySet<string> = new Set(["work", "tool", "delegation", "review"]);
 
-/** The shapes that stand for work done; the others frame it. */
-const BARS: ReadonlySet<Shape> = new Set<Shape>(["work", "llm", "attempt", "tool"]);
-
-interface Cached {
-  revision: number;
-  row: Row;
-  lanes: number;
-  marks: Mark[];
-  errors: number;
+interface Cached extends Inside {
+  readonly revision: number;
+  readonly row: Row;
 }
 
 /** Arranges a store's rows; keeps what did not change from one arrangement to the next. */
@@ -73,41 +60,73 @@ export class Arranger {
       tracks.push({ ...track, y });
       y += track.height;
     };
-    const addTask = (row: Row, depth: number): void => {
-      const inside = this.#task(store, row);
+    const addTask = (row: Row, depth: number, isWorker = false): void => {
+      const { marks, lanes, errors, workers } = this.#task(store, row);
+      const isOpen = workers.length > 0 && !closed.has(row.span_id);
       add({
-        id: row.span_id, row, kind: "task", depth, isOpen: false, hasChildren: false,
-        height: inside.lanes * LANE_HEIGHT + 2 * PAD, marks: inside.marks, errors: inside.errors,
+        id: row.span_id, row, kind: "task", depth, isWorker, isOpen, hasChildren: workers.length > 0, marks,
+        height: lanes * LANE_HEIGHT + 2 * PAD, errors: isOpen ? errors : errors + this.#errorsIn(store, workers),
       });
+      if (isOpen) for (const worker of workers) addTask(worker, depth + 1, true);
     };
     for (const row of roots(store)) {
+      if (row.status === "ok") done.add(row.name);
       if (row.kind !== "phase") {
         addTask(row, 0);
-        if (row.status === "ok") done.add(row.name);
         continue;
       }
-      const tasks = store.children(row.span_id);
+      const children = store.children(row.span_id);
+      const reviews = children.filter((child) => child.kind === "review");
+      const tasks = children.filter((child) => child.kind !== "review");
+      const reviewers = reviews.flatMap((review) => store.below(review.span_id, isTask).filter(isTask));
+      for (const task of tasks) if (task.status === "ok") done.add(task.name);
       const isOpen = !closed.has(row.span_id);
-      const insides = tasks.map((task) => this.#task(store, task));
-      for (const task of [row, ...tasks]) if (task.status === "ok") done.add(task.name);
-      const errors = insides.reduce((sum, inside) => sum + inside.errors, 0);
+      const own = phaseMarks(row, reviews);
       add({
-        id: row.span_id, row, kind: "phase", depth: 0, isOpen, hasChildren: tasks.length > 0, height: PHASE_HEIGHT,
-        marks: isOpen ? [phaseMark(row, false)] : [phaseMark(row, true), ...folded(insides)], errors,
+        id: row.span_id, row, kind: "phase", depth: 0, isWorker: false, isOpen, hasChildren: tasks.length > 0, height: PHASE_HEIGHT,
+        marks: isOpen ? own : this.#folded(store, row, own, [...tasks, ...reviewers]), errors: this.#errorsIn(store, tasks),
       });
-      if (isOpen) for (const task of tasks) addTask(task, 1);
+      if (!isOpen) continue;
+      for (const task of tasks) addTask(task, 1);
+      for (const reviewer of reviewers) addTask(reviewer, 1, true);
     }
-    return { tracks, height: y, done };
+    return { tracks, handovers: handovers(tracks), height: y, done };
   }
 
   #task(store: Store, row: Row): Cached {
     const revision = store.revision(row.span_id);
     const kept = this.#cache.get(row.span_id);
     if (kept && kept.revision === revision && kept.row === row) return kept;
-    const made = inside(store, row, revision);
+    const made = { ...inside(store, row), revision, row };
     this.#cache.set(row.span_id, made);
     return made;
   }
+
+  /** Tasks, and the workers below them. */
+  #all(store: Store, tasks: readonly Row[]): Cached[] {
+    return tasks.flatMap((task) => {
+      const found = this.#task(store, task);
+      return [found, ...this.#all(store, found.workers)];
+    });
+  }
+
+  #errorsIn(store: Store, tasks: readonly Row[]): number {
+    return this.#all(store, tasks).reduce((sum, task) => sum + task.errors, 0);
+  }
+
+  /** The bars of all tasks pressed into the row of their closed phase; errors come last, so that nothing covers them. */
+  #folded(store: Store, row: Row, own: readonly Mark[], tasks: readonly Row[]): readonly Mark[] {
+    if (row.start_ms == null) return own;
+    const pressed = this.#all(store, tasks).flatMap((task) => task.marks.flatMap(press));
+    const frame = markOf(row, "phase", 0, FOLDED.llm);
+    return [frame, ...pressed.filter((mark) => !isError(mark.row)), ...pressed.filter((mark) => isError(mark.row))];
+  }
+}
+
+function press(mark: Mark): Mark[] {
+  const { height } = FOLDED;
+  if (UPPER.has(mark.shape)) return [{ ...mark, top: FOLDED.llm, height }];
+  return LOWER.has(mark.shape) ? [{ ...mark, top: FOLDED.tool, height }] : [];
 }
 
 /** Phases and loose tasks in the order of the plan; a span whose parent is unknown stands as a row of its own. */
@@ -130,76 +149,22 @@ function roots(store: Store): Row[] {
   return [...phases, ...loose];
 }
 
-function inside(store: Store, task: Row, revision: number): Cached {
-  const marks: Mark[] = [];
-  let lanes = 1;
-  let errors = isError(task) ? 1 : 0;
-  for (const row of store.below(task.span_id)) {
-    if (isError(row) && row.kind !== "attempt") errors += 1;
-    if (row.start_ms == null || (row.kind !== "llm" && row.kind !== "tool")) continue;
-    const lane = Math.max(0, row.lane ?? 0);
-    lanes = Math.max(lanes, lane + 1);
-    const top = PAD + lane * LANE_HEIGHT;
-    if (row.kind === "tool") marks.push(markOf(row, "tool", top + TOOL.top, TOOL.height));
-    else marks.push(...callMarks(row, store.children(row.span_id), top + LLM.top));
-  }
-  marks.sort((a, b) => a.from - b.from);
-  const own = taskMark(task, marks.length > 0, lanes);
-  return { revision, row: task, lanes, marks: own ? [own, ...marks] : marks, errors };
-}
-
-/** A model call: one bar, or its attempts with the waits between them when there was more than one. */
-function callMarks(call: Row, children: readonly Row[], top: number): Mark[] {
-  const attempts = children.filter((row) => row.kind === "attempt" && row.start_ms != null);
-  const isSimple = attempts.length < 2 && attempts[0]?.backoff_ms == null;
-  if (isSimple) return [markOf(call, "llm", top, LLM.height)];
-  const marks: Mark[] = [];
-  attempts.forEach((attempt, k) => {
-    marks.push(markOf(attempt, "attempt", top, LLM.height));
-    const next = attempts[k + 1];
-    if (attempt.end_ms == null || (next === undefined && attempt.backoff_ms == null)) return;
-    const to = next?.start_ms ?? Math.min(attempt.end_ms + (attempt.backoff_ms ?? 0), call.end_ms ?? Infinity);
-    if (to > attempt.end_ms) {
-      marks.push({ row: attempt, shape: "backoff", from: attempt.end_ms, to, top, height: LLM.height });
+/** Each worker's row with the mark by which its work was handed on: the nearest one above that has it. */
+function handovers(tracks: readonly Track[]): Handover[] {
+  const givers = new Map<string, [Track, Mark]>();
+  const found: Handover[] = [];
+  for (const track of tracks) {
+    if (track.isWorker && track.row.parent_id) {
+      const giver = givers.get(track.row.parent_id);
+      if (giver) found.push({ by: giver[1], from: giver[0], to: track });
     }
-  });
-  return marks;
-}
-
-function taskMark(task: Row, hasCalls: boolean, lanes: number): Mark | null {
-  const height = lanes * LANE_HEIGHT;
-  if (task.start_ms == null) {
-    if (task.status !== "pending" && task.status !== "skipped" && task.status !== "cancelled") return null;
-    return { row: task, shape: "ghost", from: task.end_ms ?? NaN, to: null, top: PAD + 3, height: LANE_HEIGHT - 6 };
+    if (!track.isOpen) continue;
+    for (const mark of track.marks) {
+      if (mark.shape === "delegation" || mark.shape === "review") givers.set(mark.row.span_id, [track, mark]);
+    }
   }
-  // A handler is plain code, which has no calls of its own to show.
-  if (!hasCalls && isHandler(task)) return markOf(task, "work", PAD + WORK.top, WORK.height);
-  return markOf(task, "task", PAD, height);
+  return found;
 }
-
-function phaseMark(row: Row, isClosed: boolean): Mark {
-  if (row.start_ms == null) {
-    return { row, shape: "ghost", from: row.end_ms ?? NaN, to: null, top: 3, height: PHASE_HEIGHT - 6 };
-  }
-  return isClosed ? markOf(row, "phase", 0, FOLDED.llm) : markOf(row, "phase", 0, PHASE_HEIGHT);
-}
-
-/** The bars of all tasks pressed into the row of their closed phase; errors come last, so that nothing covers them. */
-function folded(insides: readonly Cached[]): Mark[] {
-  const bars = insides.flatMap((inside) => inside.marks).filter((mark) => BARS.has(mark.shape));
-  const pressed = bars.map((mark) => {
-    const isLower = mark.shape === "tool" || mark.shape === "work";
-    return { ...mark, top: isLower ? FOLDED.tool : FOLDED.llm, height: FOLDED.height };
-  });
-  return [...pressed.filter((mark) => !isError(mark.row)), ...pressed.filter((mark) => isError(mark.row))];
-}
-
-function markOf(row: Row, shape: Shape, top: number, height: number): Mark {
-  const from = row.start_ms ?? 0;
-  return { row, shape, from, to: row.end_ms == null ? null : Math.max(row.end_ms, from), top, height };
-}
-
-export const isError = (row: Row): boolean => row.status === "error";
 
 /** The track at a height, by bisection; undefined outside. */
 export function trackAt(layout: Layout, y: number): Track | undefined {
@@ -219,7 +184,7 @@ export function markAt(track: Track, ms: number, y: number, now: number, slack: 
   let best: Mark | undefined;
   let distance = Infinity;
   for (const mark of track.marks) {
-    if (mark.shape === "ghost" || mark.shape === "backoff") continue;
+    if (mark.shape === "ghost" || mark.shape === "backoff" || mark.shape === "notch") continue;
     if (y < mark.top - 1 || y > mark.top + mark.height + 1) continue;
     const to = mark.to ?? Math.max(now, mark.from);
     const away = ms < mark.from ? mark.from - ms : ms > to ? ms - to : 0;

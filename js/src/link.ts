@@ -1,10 +1,11 @@
-// The line to the kernel: hello, ping and pong, stop, details. One link per widget model; every view of the model reads
+// The line to the kernel: hello, ping and pong, stop, answers to reviews, details. One link per widget model; every view of the model reads
 // its store. A message to a kernel that is busy in a cell may wait until the cell ends, so nothing here relies on an
 // answer: what has none is shown as such (W13).
 
 import { signal } from "@preact/signals";
 import { Store } from "./store";
-import { type Outgoing, readMessage } from "./wire";
+import { readMessage } from "./read";
+import type { Outgoing, Verdict } from "./wire";
 
 /** Whether the kernel answers while it works: only then may a button promise something. */
 export type Control = "asking" | "live" | "silent";
@@ -20,6 +21,8 @@ export class Link {
   readonly store = new Store();
   readonly control = signal<Control>("asking");
   readonly isStopping = signal(false);
+  /** The review that was answered here last: its end is still to come, or has come. */
+  readonly answered = signal<string | null>(null);
   /** True when the comm died during the run: nothing more will come. */
   readonly isGone = signal(false);
   /** The span whose details were asked for and did not come in time. */
@@ -78,6 +81,13 @@ export class Link {
     if (this.control.value !== "live" || this.isStopping.value || this.store.isOver) return;
     this.isStopping.value = true;
     this.#post({ kind: "stop" });
+  }
+
+  /** Answers a review; what the engine asks next is another one. */
+  review(span: string, verdict: Verdict, text: string): void {
+    if (this.control.value !== "live" || this.answered.value === span || this.store.isOver) return;
+    this.answered.value = span;
+    this.#post({ kind: "review", span_id: span, verdict, text });
   }
 
   /** Asks for the details of a span, unless they are here, or were asked for when it was as far as it is now. */

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AXIS_HEIGHT } from "./draw";
 import { run, stored } from "./fixture";
-import { PHASE_HEIGHT } from "./layout";
+import { PHASE_HEIGHT } from "./mark";
 import { hitAt, listenToPointer } from "./pointer";
 import { View } from "./view";
 

@@ -11,7 +11,8 @@ export function nextProblem(store: Store, what: "error" | "retry", from: string 
   return found[(at + 1) % found.length]?.span_id ?? null;
 }
 
-const isRetried = (row: Row): boolean => row.kind === "attempt" && row.status === "error" && row.backoff_ms != null;
+const isRetried = (row: Row): boolean =>
+  (row.kind === "attempt" && row.status === "error" && row.backoff_ms != null) || row.review?.decision === "retry";
 
 /** Failed spans where the failure arose: a parent that failed because of its child is not told twice. */
 function errors(store: Store): Row[] {

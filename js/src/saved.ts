@@ -2,7 +2,7 @@
 
 import { mount } from "./app";
 import { Store } from "./store";
-import { readSaved } from "./wire";
+import { readSaved } from "./read";
 
 /**
  * Shows the content of our MIME type in `el`, explorable, with the details it carries. Ends with `signal` or the returned
@@ -16,6 +16,6 @@ export function renderSaved(el: HTMLElement, saved: unknown, signal?: AbortSigna
   const end = new AbortController();
   if (signal?.aborted) return () => undefined;
   signal?.addEventListener("abort", () => end.abort(), { signal: end.signal });
-  mount(el, store, null, end.signal);
+  mount(el, store, null, null, end.signal);
   return () => end.abort();
 }

@@ -2,17 +2,21 @@
 // what runs now by name, the spend, the problems, and Stop.
 
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { activitiesOf } from "./activity";
+import { BudgetShare, isCostBudget } from "./budget";
 import { clock, count, duration, money, plural, timeOfDay } from "./format";
 import { Icon, type Sign } from "./icon";
 import type { Link } from "./link";
 import { nextProblem } from "./problem";
 import type { View } from "./view";
-import type { Run } from "./wire";
+import type { Run, RunStatus } from "./wire";
 
 interface Props {
   view: View;
   link: Link | null;
+  /** What only a view with a kernel has: the button that stops the run. */
+  children?: ComponentChildren;
 }
 
 interface State {
@@ -25,17 +29,26 @@ const LONG_MS = 2000;
 const MOST_NAMES = 3;
 const MOST_MEANS = 2;
 
+const FINAL: Partial<Record<RunStatus, State>> = {
+  completed: { key: "completed", word: "Completed", sign: "ok" },
+  completed_with_warnings: { key: "warned", word: "Completed with warnings", sign: "warning" },
+  failed: { key: "failed", word: "Failed", sign: "error" },
+  budget_exceeded: { key: "budget", word: "Budget exceeded", sign: "budget" },
+  exited_early: { key: "early", word: "Ended early", sign: "door" },
+  interrupted: { key: "interrupted", word: "Interrupted", sign: "cancelled" },
+};
+
 export function stateOf(run: Run | null, isGone: boolean, isStopping: boolean): State {
   if (!run || run.status === "pending") return { key: "pending", word: "Not started", sign: "pending" };
-  if (run.status === "completed") return { key: "completed", word: "Completed", sign: "ok" };
-  if (run.status === "failed") return { key: "failed", word: "Failed", sign: "error" };
-  if (run.status === "interrupted") return { key: "interrupted", word: "Interrupted", sign: "cancelled" };
+  const end = FINAL[run.status];
+  if (end) return end;
   if (isGone) return { key: "gone", word: "Kernel gone", sign: "gone" };
   if (isStopping) return { key: "running", word: "Stopping…", sign: "running" };
+  if (run.waiting.length) return { key: "waiting", word: "Waiting for you", sign: "waiting" };
   return { key: "running", word: "Running", sign: "running" };
 }
 
-export function StatusLine({ view, link }: Props) {
+export function StatusLine({ view, link, children }: Props) {
   const { store } = view;
   const run = store.run.value;
   const state = stateOf(run, link?.isGone.value ?? false, link?.isStopping.value ?? false);
@@ -53,19 +66,26 @@ export function StatusLine({ view, link }: Props) {
         {link === null && <SavedBadge view={view} />}
         <span class="et-spring" />
         {run && <Problems view={view} run={run} hasWarnings={hasWarnings.value} toggle={() => (hasWarnings.value = !hasWarnings.value)} />}
-        {link && <Stop link={link} run={run} />}
+        {children}
       </div>
       {run && <Facts run={run} view={view} />}
       {run && <Progress run={run} />}
       {hasWarnings.value && run && (
         <ul class="et-note" data-hue="wait">{run.warnings.map((text) => <li>{text}</li>)}</ul>
       )}
-      {run?.error && run.status !== "completed" && (
-        <p class="et-note" data-hue="error"><b>{run.error.type}</b> {run.error.message}</p>
-      )}
+      {run && <Ending run={run} />}
       {store.fault.value && <p class="et-note" data-hue="wait">Part of the trace could not be read: {store.fault.value}.</p>}
     </header>
   );
+}
+
+/** Why the run ended as it did, where that is not clear from its state. */
+function Ending({ run }: { run: Run }) {
+  const rest = run.tasks_skipped ? ` ${plural(run.tasks_skipped, "task")} did not run; what was done is kept.` : " What was done is kept.";
+  if (run.status === "budget_exceeded") return <p class="et-note" data-hue="wait">What is left of the budget is too little for the next model call.{rest}</p>;
+  if (run.status === "exited_early") return <p class="et-note" data-hue="wait">A review ended the run: what was running finished, nothing new started.{rest}</p>;
+  if (!run.error || run.status === "completed") return null;
+  return <p class="et-note" data-hue="error"><b>{run.error.type}</b> {run.error.message}</p>;
 }
 
 function Age({ view, run }: { view: View; run: Run }) {
@@ -99,7 +119,8 @@ function Facts({ run, view }: { run: Run; view: View }) {
           <span class="et-dot">·</span><b>{count(run.output_tokens)}</b> out
         </span>
       )}
-      {run.cost != null && (run.cost > 0 || run.cost_complete) && (
+      {run.budget && <BudgetShare budget={run.budget} run={run} />}
+      {!isCostBudget(run.budget) && run.cost != null && (run.cost > 0 || run.cost_complete) && (
         <span class="et-cost" title={run.cost_complete ? "Cost" : "At least: the price of some calls is unknown"}>
           {run.cost_complete ? "" : "≥ "}<b>{money(run.cost, run.currency)}</b>
         </span>
@@ -182,24 +203,5 @@ function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; ha
         </button>
       )}
     </span>
-  );
-}
-
-/** Stop promises nothing unless the kernel answered while it works (W13). */
-function Stop({ link, run }: { link: Link; run: Run | null }) {
-  const isExplained = useSignal(false);
-  if (run?.status !== "running" || link.isGone.value) return null;
-  const control = link.control.value;
-  if (link.isStopping.value) return <button class="et-stop" disabled><Icon sign="stop" size={12} />Stopping…</button>;
-  const hint = "To stop, press the notebook's ■ stop button";
-  const isSilent = control === "silent";
-  return (
-    <>
-      {isSilent && <span class={isExplained.value ? "et-hint et-hint-open" : "et-hint"}>{hint}</span>}
-      <button class="et-stop" aria-disabled={control !== "live"} title={isSilent ? hint : "Stop the run, keep what is done"}
-        onClick={() => (isSilent ? (isExplained.value = !isExplained.value) : link.stop())}>
-        <Icon sign="stop" size={12} />Stop
-      </button>
-    </>
   );
 }

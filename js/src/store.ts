@@ -2,7 +2,7 @@
 // views read one store. Rows are replaced whole, never changed in place, so a reader may keep what it was given.
 
 import { signal } from "@preact/signals";
-import type { Delta, Details, Phase, Row, Run, Saved, Snapshot } from "./wire";
+import { type Delta, type Details, isFinal, type Phase, type Row, type Run, type Saved, type Snapshot } from "./wire";
 
 /** What became of a message: `gap` means that something was missed, so the caller should say hello again. */
 export type Outcome = "folded" | "old" | "gap";
@@ -36,8 +36,7 @@ export class Store {
   }
 
   get isOver(): boolean {
-    const status = this.run.value?.status;
-    return status === "completed" || status === "failed" || status === "interrupted";
+    return isFinal(this.run.value?.status);
   }
 
   /** Folds a snapshot or delta that arrived at `now` (a monotonic clock of this page, in milliseconds). */
@@ -113,8 +112,8 @@ export class Store {
     return found;
   }
 
-  /** Everything below a span, parents before children. */
-  below(span: string): Row[] {
+  /** Everything below a span, parents before children; nothing below a row where `stops` holds. */
+  below(span: string, stops: (row: Row) => boolean = () => false): Row[] {
     const found: Row[] = [];
     const open = [span];
     const seen = new Set(open);
@@ -122,17 +121,20 @@ export class Store {
       const children = this.children(id).filter((row) => !seen.has(row.span_id));
       for (const row of children) seen.add(row.span_id);
       found.push(...children);
-      for (let k = children.length - 1; k >= 0; k -= 1) open.push((children[k] as Row).span_id);
+      for (let k = children.length - 1; k >= 0; k -= 1) {
+        const child = children[k] as Row;
+        if (!stops(child)) open.push(child.span_id);
+      }
     }
     return found;
   }
 
-  /** The row that a span is drawn in: its task, or its topmost known ancestor when no task is known. */
+  /** The row that a span is drawn in: its task, the phase that a review looks at, or else its topmost known ancestor. */
   home(span: string): string {
     let row = this.#rows.get(span);
     for (let steps = 0; row && row.kind !== "task" && row.kind !== "phase" && steps < 64; steps += 1) {
       const parent: Row | undefined = row.parent_id ? this.#rows.get(row.parent_id) : undefined;
-      if (!parent || parent.kind === "phase") break;
+      if (!parent || (parent.kind === "phase" && row.kind !== "review")) break;
       row = parent;
     }
     return row?.span_id ?? span;
@@ -178,9 +180,14 @@ export class Store {
       const siblings = this.#children.get(row.parent_id);
       if (siblings) siblings.push(row.span_id);
       else this.#children.set(row.parent_id, [row.span_id]);
+      // A worker has a row of its own, and the row that it stands below has one worker more.
+      if (row.kind === "task") this.#revise(this.home(row.parent_id));
     }
     this.#rows.set(row.span_id, row);
-    const home = this.home(row.span_id);
+    this.#revise(this.home(row.span_id));
+  }
+
+  #revise(home: string): void {
     this.#revisions.set(home, this.revision(home) + 1);
   }
 

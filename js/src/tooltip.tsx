@@ -2,6 +2,7 @@
 
 import { AXIS_HEIGHT } from "./draw";
 import { count, duration, money } from "./format";
+import { answerOf, glyphOf, STATUSES, titleOf } from "./name";
 import type { View } from "./view";
 import type { Row } from "./wire";
 
@@ -23,7 +24,7 @@ export function Tooltip({ hover, view }: { hover: Hover | null; view: View }) {
   const down = hover.y > height - HIGH ? { bottom: `${height - hover.y + 10}px` } : { top: `${hover.y + 16}px` };
   return (
     <div class="et-tooltip" aria-hidden="true" style={{ ...across, ...down }}>
-      <b>{row.kind === "llm" || row.kind === "attempt" ? `◆ ${row.model ?? row.name}` : row.kind === "tool" ? `▪ ${row.tool ?? row.name}` : row.name}</b>
+      <b>{row.kind === "task" ? row.name : `${glyphOf(row)} ${row.kind === "attempt" ? (row.model ?? row.name) : titleOf(row)}`.trim()}</b>
       <span>{facts(row, view).join(" · ")}</span>
       {(row.error_message ?? row.error_type) && <span class="et-tooltip-error">{row.error_message ?? row.error_type}</span>}
     </div>
@@ -38,6 +39,7 @@ function facts(row: Row, view: View): string[] {
     row.input_tokens != null || row.output_tokens != null ? `${count(row.input_tokens)} in, ${count(row.output_tokens)} out` : "",
     row.cost ? money(row.cost) : "",
     row.agent ?? "",
-    row.status === "ok" ? "" : row.status,
+    row.is_fallback ? "fallback agent" : "",
+    row.review ? answerOf(row) : row.status === "ok" ? "" : STATUSES[row.status],
   ].filter(Boolean);
 }

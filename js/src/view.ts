@@ -2,7 +2,8 @@
 // differ only in this. No DOM: the stage draws it, the chrome reads its signals, keys and pointer call its methods.
 
 import { computed, effect, signal } from "@preact/signals";
-import { Arranger, EMPTY, type Layout, type Mark, type Track } from "./layout";
+import { Arranger, EMPTY, type Layout, type Track } from "./layout";
+import { isStop } from "./mark";
 import * as scale from "./scale";
 import type { Store } from "./store";
 import type { Row } from "./wire";
@@ -82,12 +83,12 @@ export class View {
     this.selected.value = span;
   }
 
-  /** Selects a span from elsewhere (a chip, a link): opens its phase, scrolls and pans it into sight, opens the drawer. */
+  /** Selects a span from elsewhere (a chip, a link): opens what it is in, scrolls and pans it into sight, opens the drawer. */
   jump(span: string): void {
     const row = this.store.row(span);
     if (!row) return;
-    const home = this.store.row(this.store.home(span));
-    if (home?.parent_id && this.closed.value.has(home.parent_id)) this.toggle(home.parent_id);
+    const home = this.store.home(span);
+    for (const around of this.#around(span)) if (around !== home && this.closed.value.has(around)) this.toggle(around);
     this.select(span);
     this.isDrawerOpen.value = true;
     this.reveal();
@@ -98,9 +99,10 @@ export class View {
     this.#take({ from: at - length * 0.3, to: at + length * 0.7 });
   }
 
-  toggle(phase: string): void {
+  /** Closes or opens the row of a phase, or of a task that handed work on. */
+  toggle(row: string): void {
     const closed = new Set(this.closed.value);
-    if (!closed.delete(phase)) closed.add(phase);
+    if (!closed.delete(row)) closed.add(row);
     this.closed.value = closed;
     this.scroll(this.scrollTop.value);
   }
@@ -119,14 +121,15 @@ export class View {
     else if (track.y + track.height > bottom) this.scroll(track.y + track.height - this.viewport.value);
   }
 
-  /** The track that holds the selection: its own, or that of its closed phase. */
+  /** The track that holds the selection: its own, or the closed one that it is in. */
   get track(): Track | undefined {
-    const span = this.selected.value;
-    if (span === null) return undefined;
-    const home = this.store.home(span);
-    const parent = this.store.row(home)?.parent_id;
+    if (this.selected.value === null) return undefined;
     const { tracks } = this.layout.value;
-    return tracks.find((track) => track.id === home) ?? tracks.find((track) => track.id === parent);
+    for (const span of this.#around(this.selected.value)) {
+      const track = tracks.find((candidate) => candidate.id === span);
+      if (track) return track;
+    }
+    return undefined;
   }
 
   /** Selects the track `step` rows away; the first or last one when nothing is selected. */
@@ -148,6 +151,16 @@ export class View {
     if (next) this.select(next);
   }
 
+  /** The rows that a span is in, innermost first: those of its task, of who handed that on, and of its phase. */
+  *#around(span: string): Generator<string> {
+    let at: string | null | undefined = span;
+    for (let steps = 0; at && steps < 64; steps += 1) {
+      const home: string = this.store.home(at);
+      yield home;
+      at = this.store.row(home)?.parent_id;
+    }
+  }
+
   #take(window: scale.Window): void {
     this.follow.value = "off";
     this.#show(window);
@@ -158,7 +171,5 @@ export class View {
     if (old.from !== window.from || old.to !== window.to) this.window.value = window;
   }
 }
-
-const isStop = (mark: Mark): boolean => mark.shape === "llm" || mark.shape === "attempt" || mark.shape === "tool";
 
 const hasPending = (layout: Layout): boolean => layout.tracks.some((track) => track.row.status === "pending");

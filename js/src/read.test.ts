@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { delta, ROWS, run, snapshot, wire } from "./fixture";
-import { readMessage, readSaved } from "./wire";
+import { readMessage, readSaved } from "./read";
 
 it("reads a snapshot as it was sent", () => {
   expect(readMessage(wire(snapshot()))).toMatchObject({ kind: "snapshot", n: 1, rows: ROWS, run: run() });
