@@ -138,8 +138,6 @@ class LlmCaller:
         deadline = asyncio.timeout(limit)
         try:
             async with deadline:
-                if max_tokens is None:
-                    return await keep_inside(conversation.reply(on_token))
                 return await keep_inside(conversation.reply(on_token, max_tokens=max_tokens))
         except TimeoutError:
             if not deadline.expired() or limit is None:
