@@ -1,0 +1,132 @@
+"""What a run will take, told before anything is called: from the least that is likely to the most that is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Generic, TypeVar
+
+Number = TypeVar("Number", int, Decimal)
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Generic[Number]):
+    """From `low` to `high`, both included."""
+
+    low: Number
+    high: Number
+
+    def __add__(self, other: Range[Number]) -> Range[Number]:
+        """Both together."""
+        return Range(self.low + other.low, self.high + other.high)
+
+    def __str__(self) -> str:
+        return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
+
+
+NONE: Range[int] = Range(0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEstimate:
+    """What one agent will take for one task.
+
+    Attributes:
+        name: of the task; of a worker that a manager may call, its role.
+        agent: its role.
+        model: as requested; None for a handler, which takes nothing.
+        llm_calls: replies that are asked for.
+        input_tokens, output_tokens: of all of them.
+        cost: None where the model's price is unknown.
+    """
+
+    name: str
+    agent: str
+    model: str | None
+    llm_calls: Range[int] = NONE
+    input_tokens: Range[int] = NONE
+    output_tokens: Range[int] = NONE
+    cost: Range[Decimal] | None = None
+
+    @property
+    def total_tokens(self) -> Range[int]:
+        """Input and output."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostEstimate:
+    """What a run will take.
+
+    Attributes:
+        tasks: in the order of the plan; the workers that a manager may call come after it.
+        currency: of all costs.
+    """
+
+    tasks: tuple[TaskEstimate, ...]
+    currency: str = "USD"
+
+    @property
+    def llm_calls(self) -> Range[int]:
+        """Replies asked for."""
+        return _sum(task.llm_calls for task in self.tasks)
+
+    @property
+    def input_tokens(self) -> Range[int]:
+        """Of all replies."""
+        return _sum(task.input_tokens for task in self.tasks)
+
+    @property
+    def output_tokens(self) -> Range[int]:
+        """Of all replies."""
+        return _sum(task.output_tokens for task in self.tasks)
+
+    @property
+    def total_tokens(self) -> Range[int]:
+        """Input and output."""
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def cost(self) -> Range[Decimal] | None:
+        """None where the price of any model is unknown: see `unpriced`."""
+        total = Range(Decimal(0), Decimal(0))
+        for task in self.tasks:
+            if task.cost is None:
+                return None
+            total += task.cost
+        return total
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """The models whose price is unknown, once each."""
+        return tuple(dict.fromkeys(task.model or "" for task in self.tasks if task.cost is None))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and dicts, ready for JSON; costs as text, since they are exact."""
+        return {
+            "currency": self.currency,
+            "unpriced": list(self.unpriced),
+            "total": _facts(self),
+            "tasks": [
+                {"name": task.name, "agent": task.agent, "model": task.model, **_facts(task)} for task in self.tasks
+            ],
+        }
+
+    def __str__(self) -> str:
+        """The sums, in a line."""
+        cost = f"{self.cost} {self.currency}" if self.cost is not None else f"unknown ({', '.join(self.unpriced)})"
+        return f"model calls: {self.llm_calls}; tokens: {self.total_tokens}; cost: {cost}"
+
+
+def _sum(ranges: Iterable[Range[int]]) -> Range[int]:
+    return sum(ranges, NONE)
+
+
+def _facts(estimate: TaskEstimate | CostEstimate) -> dict[str, Any]:
+    counts = {name: getattr(estimate, name) for name in ("llm_calls", "input_tokens", "output_tokens")}
+    cost = estimate.cost
+    return {
+        **{name: [each.low, each.high] for name, each in counts.items()},
+        "cost": None if cost is None else [str(cost.low), str(cost.high)],
+    }

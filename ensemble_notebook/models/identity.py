@@ -1,0 +1,45 @@
+"""Who a model is, told without opening anything: for prices and estimates (E36)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ensemble_notebook.models import adoption
+from ensemble_notebook.models.local import MAX_TOKENS
+from ensemble_notebook.models.openai import provider_of, resolve
+from ensemble_notebook.models.spec import LocalSpec, OpenAISpec, ScriptedSpec, parse_spec
+from ensemble_notebook.models.weight import SMOLLM2
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What the model's `ChatPort` will say of it: name, who serves it, and the limit of an output, where it has one."""
+
+    name: str
+    provider: str | None
+    max_tokens: int | None = None
+
+
+def identify(llm: Any) -> Identity:
+    """The identity of a model object or spec.
+
+    Raises:
+        ValidationError: the spec names no model, or the variable with its key is not set.
+    """
+    if not isinstance(llm, str | Mapping):
+        core = adoption.core_of(llm)
+        most = getattr(core, "max_tokens", None)
+        return Identity(adoption.name_of(core), adoption.provider_of(core), most if isinstance(most, int) else None)
+    match parse_spec(llm):
+        case OpenAISpec() as spec:
+            endpoint = resolve(spec)
+            return Identity(endpoint.name, provider_of(endpoint))
+        case LocalSpec(path=None):
+            return Identity(SMOLLM2.model, "local", MAX_TOKENS)
+        case LocalSpec(path=str(path)):
+            return Identity(Path(path).stem, "local")
+        case ScriptedSpec():
+            return Identity("scripted", "scripted")
