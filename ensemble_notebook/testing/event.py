@@ -5,34 +5,38 @@ Knows nothing of the engine; the plan in a stream is made by the domain from rea
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any, Final
 
 from ensemble_notebook.domain import event as ev
 from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import ExitReason, PhaseStatus, RunStatus, SpanStatus, ToolOutcome, Workflow
+from ensemble_notebook.domain.choice import (
+    CaptureMode,
+    ExitReason,
+    PhaseStatus,
+    RunStatus,
+    SpanStatus,
+    Workflow,
+)
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.graph import build_graph
-from ensemble_notebook.domain.metric import NO_USAGE, TokenUsage
-from ensemble_notebook.domain.model import ToolCall
-from ensemble_notebook.domain.output import TaskOutput
+from ensemble_notebook.domain.limit import Budget, Spending
 from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.plan import make_plan
+from ensemble_notebook.domain.plan import PlannedAgent, make_plan
 from ensemble_notebook.domain.role import HANDLER_ROLE
 from ensemble_notebook.domain.task import Task
-from ensemble_notebook.testing.writer import EventWriter
+from ensemble_notebook.testing.delegation import DelegationWriter
+from ensemble_notebook.testing.step import StepWriter
 
-_TOOL_STATUS: Final = {
-    ToolOutcome.SUCCESS: SpanStatus.OK,
-    ToolOutcome.FAILURE: SpanStatus.ERROR,
-    ToolOutcome.SKIPPED_MAX_ITERATIONS: SpanStatus.SKIPPED,
+_STATUS_OF: Final = {
+    ExitReason.BUDGET_EXCEEDED: RunStatus.BUDGET_EXCEEDED,
+    ExitReason.USER_EXIT_EARLY: RunStatus.EXITED_EARLY,
+    ExitReason.COMPLETED: RunStatus.COMPLETED_WITH_WARNINGS,
 }
 
 
-class EventBuilder(EventWriter):
+class EventBuilder(DelegationWriter, StepWriter):
     """Writes the events of one run, in the order and with the times that you tell it.
 
     Blocks open and close spans; ``seconds`` and `wait` move the clock; `beside` writes what happens at the same time::
@@ -54,7 +58,7 @@ class EventBuilder(EventWriter):
         after: phase name -> names of its predecessors.
         agents: task name -> role, ``"Handler"`` for a handler; ``"Writer"`` where there is none.
         model, provider: of every model call that names no other.
-        name, workflow, inputs, max_concurrency, run_id: of the run.
+        name, workflow, inputs, max_concurrency, budget, capture_mode, run_id: of the run.
     """
 
     def __init__(
@@ -70,14 +74,13 @@ class EventBuilder(EventWriter):
         workflow: Workflow = Workflow.PARALLEL,
         inputs: Mapping[str, str] | None = None,
         max_concurrency: int | None = None,
+        budget: Budget | None = None,
+        capture_mode: CaptureMode = CaptureMode.OFF,
         run_id: str = "run",
     ) -> None:
-        super().__init__(run_id)
-        self._model = model
-        self._provider = provider
+        super().__init__(run_id, model, provider)
         self._roles = {task: (agents or {}).get(task, "Writer") for task in tasks}
-        self._asked: list[ToolCall] = []
-        self._call_count = 0
+        self._budget = budget
         self._plan = make_plan(build_graph(_definition(self._roles, tasks, phases or {}, after or {}, workflow)))
         self._phases = {name: self._child(phase=name) for name in self._plan.phases}
         self._tasks = {
@@ -88,7 +91,14 @@ class EventBuilder(EventWriter):
         for planned in self._plan.tasks:
             self._tasks[planned.name].depends_on = planned.depends_on
         self._emit(
-            ev.RunStarted, name=name, workflow=workflow.value, inputs=inputs or {}, max_concurrency=max_concurrency
+            ev.RunStarted,
+            name=name,
+            workflow=workflow.value,
+            inputs=inputs or {},
+            max_concurrency=max_concurrency,
+            budget=budget,
+            capture_mode=capture_mode,
+            agents=tuple(map(_planned_agent, sorted({*self._roles.values()} - {HANDLER_ROLE}))),
         )
         self._emit(
             ev.PlanMade,
@@ -99,8 +109,11 @@ class EventBuilder(EventWriter):
 
     # --- The run ------------------------------------------------------------------------------------------------------
 
-    def finish(self) -> tuple[ev.Event, ...]:
-        """The run ends by itself, failed where a task failed. Gives all events."""
+    def finish(self, exit_reason: ExitReason | None = None) -> tuple[ev.Event, ...]:
+        """The run ends by itself, failed where a task failed, or for this reason. Gives all events."""
+        if exit_reason is not None:
+            self._emit(ev.RunEnded, status=_STATUS_OF[exit_reason], exit_reason=exit_reason)
+            return self.events
         errors = [scope.error for scope in self._tasks.values() if scope.error is not None]
         status, reason = (RunStatus.FAILED, ExitReason.ERROR) if errors else (RunStatus.COMPLETED, ExitReason.COMPLETED)
         self._emit(ev.RunEnded, status=status, exit_reason=reason, error=errors[0] if errors else None)
@@ -121,6 +134,11 @@ class EventBuilder(EventWriter):
     def warn(self, message: str) -> None:
         """A warning, where we are."""
         self._emit(ev.Warned, message=message)
+
+    def warn_of_budget(self, message: str, spent: Spending) -> None:
+        """A share of the budget is used up."""
+        assert self._budget is not None
+        self._emit_in(self._run, ev.BudgetWarning, message=message, spent=spent, budget=self._budget)
 
     def note(self, message: str) -> None:
         """Something is being prepared."""
@@ -143,36 +161,10 @@ class EventBuilder(EventWriter):
 
     @contextmanager
     def task(self, name: str, *, output: str | None = None, queued_s: float = 0.0, prompt: str = "") -> Iterator[None]:
-        """A task runs. Its text is `output`, else the last reply of its model."""
-        role, description = self._roles[name], f"Do {name}."
-        started_s = self.now_s
-
-        def end(status: SpanStatus) -> None:
-            if status is not SpanStatus.OK:
-                self._emit(ev.TaskFailed, agent=role, error=scope.error or KeyboardInterrupt(), status=status)
-                return
-            made = TaskOutput(
-                name=name,
-                raw=output if output is not None else scope.reply or "",
-                task_description=description,
-                agent_role=role,
-                completed_at=self.now,
-                duration=timedelta(seconds=self.now_s - started_s),
-                tool_call_count=scope.tool_calls,
-            )
-            self._emit(ev.TaskCompleted, output=made)
-
-        with self._inside(self._tasks[name]) as scope:
-            scope.end = end
-            index, total = list(self._tasks).index(name), len(self._tasks)
-            self._emit(ev.TaskStarted, agent=role, description=description, index=index, total=total, queued_s=queued_s)
-            system = "" if role == HANDLER_ROLE else f"You are {role}."
-            self._emit(
-                ev.TaskInputPrepared,
-                system_prompt=system,
-                user_prompt=prompt or description,
-                context=self._plan.tasks[index].context,
-            )
+        """A task runs, in a phase that was sent back perhaps again. Its text is `output`, else its model's last."""
+        index, total = list(self._tasks).index(name), len(self._tasks)
+        place = {"index": index, "total": total, "queued_s": queued_s}
+        with self._working(self._tasks[name], f"Do {name}.", output, prompt, self._plan.tasks[index].context, **place):
             yield
 
     def skip(self, name: str, reason: str = "not started") -> None:
@@ -185,170 +177,6 @@ class EventBuilder(EventWriter):
         for task in self._plan.tasks:
             if task.phase == name:
                 self.skip(task.name, f"phase {name!r} was skipped")
-
-    # --- Turns, model calls, tools ------------------------------------------------------------------------------------
-
-    @contextmanager
-    def turn(self, iteration: int = 1) -> Iterator[None]:
-        """A round of the agent loop."""
-        with self._inside(self._child()) as scope:
-            self._emit(ev.TurnStarted, agent=self._role, iteration=iteration)
-            scope.end = lambda status: self._emit(ev.TurnEnded, status=status)
-            yield
-
-    def llm(
-        self,
-        text: str = "",
-        *,
-        seconds: float = 1.0,
-        input_tokens: int | None = 10,
-        output_tokens: int | None = 5,
-        cache_read_tokens: int | None = None,
-        asks: Sequence[str] = (),
-        retries: Sequence[tuple[str, float]] = (),
-        error: BaseException | None = None,
-        stream: Sequence[str] = (),
-        hangs: bool = False,
-        model: str | None = None,
-        provider: str | None = None,
-        served_as: str | None = None,
-    ) -> None:
-        """A model call.
-
-        Args:
-            text: of the reply.
-            seconds: of each attempt.
-            input_tokens: usage of the last attempt, as the other two; None is unknown.
-            output_tokens: of the last attempt.
-            cache_read_tokens: of the last attempt.
-            asks: names of the tools that the reply asks for; `tool` answers them.
-            retries: reason and delay in seconds of each failed attempt before the last one.
-            error: the last attempt fails with it.
-            stream: pieces that make up the text; they come evenly within the last attempt.
-            hangs: no answer comes; everything around stays open.
-            model: asked for, instead of the builder's.
-            provider: instead of the builder's.
-            served_as: name of the model in the reply, where it differs.
-        """
-        model, provider = model or self._model, provider or self._provider
-        usage = TokenUsage(
-            input_tokens=input_tokens,
-            output_tokens=output_tokens,
-            cache_read_tokens=cache_read_tokens,
-            source="scripted" if provider == "scripted" else "provider",
-        )
-        text = "".join(stream) or text
-        asked_at_s = self.now_s
-        with self._inside(self._child()) as call:
-            self._emit(
-                ev.LlmCallStarted,
-                agent=self._role,
-                model=model,
-                provider=provider,
-                max_attempts=len(retries) + 1,
-                is_scripted=provider == "scripted",
-            )
-            for attempt, (reason, delay_s) in enumerate(retries, start=1):
-                failure = ConnectionError(reason)
-                self._attempt(attempt, seconds, NO_USAGE, failure)
-                self._emit(ev.LlmCallRetried, attempt=attempt, delay_s=delay_s, reason=reason, error=failure)
-                self.wait(delay_s)
-            first_s = self.now_s + seconds / len(stream) - asked_at_s if stream else None
-
-            def end(status: SpanStatus) -> None:
-                if status is not SpanStatus.OK:
-                    self._emit(ev.LlmCallFailed, error=call.error or KeyboardInterrupt(), status=status)
-                    return
-                self._emit(
-                    ev.LlmCallCompleted,
-                    text=text,
-                    tool_calls=tuple(map(self._ask, asks)),
-                    usage=usage,
-                    model=served_as or model,
-                    finish_reason="tool_calls" if asks else "stop",
-                    time_to_first_token_s=first_s,
-                )
-
-            call.end = end
-            self._attempt(len(retries) + 1, seconds, usage, error, stream, hangs=hangs)
-            if error is not None:
-                self.fail(error)
-        for scope in self._scope.outwards():
-            scope.reply = text
-
-    def _attempt(
-        self,
-        number: int,
-        seconds: float,
-        usage: TokenUsage,
-        error: BaseException | None,
-        stream: Sequence[str] = (),
-        *,
-        hangs: bool = False,
-    ) -> None:
-        call = self._scope
-
-        def end(status: SpanStatus) -> None:
-            spent = {SpanStatus.OK: usage, SpanStatus.ERROR: NO_USAGE}.get(status, TokenUsage())
-            self._emit(ev.LlmAttemptEnded, attempt=number, status=status, usage=spent, error=scope.error)
-
-        with self._inside(self._child()) as scope:
-            scope.end, scope.error = end, error
-            self._emit(ev.LlmAttemptStarted, attempt=number)
-            for piece in stream:
-                self.wait(seconds / len(stream))
-                self._emit_in(call, ev.LlmToken, text=piece)
-            self.wait(0.0 if stream else seconds)
-            if hangs:
-                self._hang()
-
-    def tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        *,
-        result: str = "ok",
-        seconds: float = 1.0,
-        error: BaseException | None = None,
-        outcome: ToolOutcome = ToolOutcome.SUCCESS,
-        hangs: bool = False,
-    ) -> None:
-        """A tool call; answers the oldest open request for this tool. The failure of a tool stops nothing (E13)."""
-        asked = next((call for call in self._asked if call.name == name), None) or self._ask(name)
-        self._asked.remove(asked)
-        outcome = outcome if error is None else ToolOutcome.FAILURE
-
-        def end(status: SpanStatus) -> None:
-            is_over = status is not SpanStatus.CANCELLED
-            self._emit(
-                ev.ToolCallCompleted,
-                tool=name,
-                tool_call_id=asked.id,
-                status=_TOOL_STATUS[outcome] if is_over else status,
-                outcome=outcome if is_over else None,
-                result="" if not is_over else result if error is None else f"Tool error: {error}",
-                error=error,
-            )
-
-        with self._inside(self._child()) as scope:
-            scope.end = end
-            text = json.dumps(arguments or {})
-            self._emit(ev.ToolCallStarted, agent=self._role, tool=name, tool_call_id=asked.id, arguments=text)
-            self.wait(seconds)
-            if hangs:
-                self._hang()
-        for around in self._scope.outwards():
-            around.tool_calls += outcome is not ToolOutcome.SKIPPED_MAX_ITERATIONS
-
-    def _ask(self, tool: str) -> ToolCall:
-        self._call_count += 1
-        call = ToolCall(id=f"call-{self._call_count}", name=tool, arguments={})
-        self._asked.append(call)
-        return call
-
-    @property
-    def _role(self) -> str:
-        return self._roles[self._scope.task or ""]
 
 
 def _definition(
@@ -366,6 +194,10 @@ def _definition(
         for name, members in phases.items()
     )
     return EnsembleDefinition(phases=groups, workflow=workflow)
+
+
+def _planned_agent(role: str) -> PlannedAgent:
+    return PlannedAgent(role=role, goal="Help.", background=None, tools=(), allow_delegation=False)
 
 
 def _task(name: str, role: str, context: Sequence[str]) -> Task:

@@ -11,7 +11,7 @@ from typing import Final
 from ensemble_notebook.domain import event as ev
 from ensemble_notebook.domain.choice import RunStatus, SpanStatus
 from ensemble_notebook.trace.execution import ExecutionTrace
-from ensemble_notebook.trace.span import Span, SpanKind
+from ensemble_notebook.trace.span import Span, SpanKind, Stretch
 
 TOLERANCE_MS: Final = 1e-3
 
@@ -23,6 +23,11 @@ _STARTS: Final = (
     ev.LlmCallStarted,
     ev.LlmAttemptStarted,
     ev.ToolCallStarted,
+    ev.DelegationStarted,
+    ev.ReviewRequested,
+    ev.GuardrailStarted,
+    ev.MemoryStarted,
+    ev.WaitStarted,
 )
 _ENDS: Final = (
     ev.RunEnded,
@@ -34,6 +39,12 @@ _ENDS: Final = (
     ev.LlmCallFailed,
     ev.LlmAttemptEnded,
     ev.ToolCallCompleted,
+    ev.DelegationCompleted,
+    ev.DelegationFailed,
+    ev.ReviewAnswered,
+    ev.GuardrailEnded,
+    ev.MemoryEnded,
+    ev.WaitEnded,
 )
 
 
@@ -53,7 +64,8 @@ def violations(trace: ExecutionTrace, spans: Iterable[Span] | None = None) -> li
         *_errors(by_id.values()),
         *_usage(trace.events, by_id),
         *_sums(trace, by_id),
-        *_critical(by_id),
+        *_delegations(trace, by_id),
+        *_critical(trace, by_id),
     ]
 
 
@@ -68,13 +80,25 @@ def _numbering(events: Sequence[ev.Event]) -> Iterator[str]:
 
 
 def _endings(trace: ExecutionTrace) -> Iterator[str]:
-    """Each span that starts ends once; nothing ends that has not started."""
-    started = Counter(event.span_id for event in trace.events if isinstance(event, _STARTS))
-    ended = Counter(event.span_id for event in trace.events if isinstance(event, _ENDS))
+    """Each span that starts ends once, a task once more for each time its phase is sent back; nothing else ends."""
+    started, ended, sent_back = Counter[str](), Counter[str](), Counter[str | None]()
+    phase_of = {}
+    for event in trace.events:
+        if isinstance(event, ev.PhaseRetried):
+            sent_back[event.span_id] += 1
+        elif isinstance(event, _STARTS):
+            started[event.span_id] += 1
+            phase_of[event.span_id] = event.parent_id if isinstance(event, ev.TaskStarted) else None
+        elif isinstance(event, _ENDS) or (
+            isinstance(event, ev.TaskSkipped) and ended[event.span_id] < started[event.span_id]
+        ):
+            ended[event.span_id] += 1
     is_over = trace.status not in (RunStatus.PENDING, RunStatus.RUNNING)
     for span_id in started.keys() | ended.keys():
-        if started[span_id] != 1 or ended[span_id] > 1 or (is_over and not ended[span_id]):
-            yield f"span {span_id} starts {started[span_id]} times and ends {ended[span_id]} times"
+        starts, ends = started[span_id], ended[span_id]
+        is_open = 0 <= starts - ends <= (0 if is_over else 1)
+        if not is_open or not 1 <= starts <= 1 + sent_back[phase_of.get(span_id)]:
+            yield f"span {span_id} starts {starts} times and ends {ends} times"
 
 
 def _places(spans: Mapping[str, Span]) -> Iterator[str]:
@@ -91,17 +115,20 @@ def _places(spans: Mapping[str, Span]) -> Iterator[str]:
 def _times(spans: Mapping[str, Span]) -> Iterator[str]:
     """Children are inside their parents; what never ran has no times."""
     for span in spans.values():
-        if span.status in (SpanStatus.PENDING, SpanStatus.SKIPPED) and span.kind is not SpanKind.TOOL:
-            if span.start_ms is not None or span.end_ms is not None:
+        if span.start_ms is None and span.status in (SpanStatus.PENDING, SpanStatus.SKIPPED):
+            if span.end_ms is not None:
                 yield f"span {span.span_id} is {span.status} and has times"
             continue
         parent = spans.get(span.parent_id or "")
-        if span.start_ms is None:
+        if span.start_ms is None or span.status is SpanStatus.PENDING:
             yield f"span {span.span_id} is {span.status} and has no start"
         elif parent is not None and not _is_inside(span, parent):
             yield f"span {span.span_id} is not inside its parent {parent.span_id}"
         if (span.self_ms or 0.0) > (span.duration_ms or 0.0) + TOLERANCE_MS:
             yield f"span {span.span_id} worked longer than it took"
+        for before, after in pairwise(span.stretches):
+            if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:
+                yield f"span {span.span_id} goes on before it was over"
 
 
 def _is_inside(span: Span, parent: Span) -> bool:
@@ -135,10 +162,15 @@ def _usage(events: Iterable[ev.Event], spans: Mapping[str, Span]) -> Iterator[st
             if served != [usage]:
                 yield f"call {event.span_id} used {usage} tokens, its last attempt {served}"
         elif isinstance(event, ev.TaskCompleted) and event.span_id in spans:
-            tally = spans[event.span_id].tally
-            if tally is not None and tally.tool_call_count != event.output.tool_call_count:
-                told, found = event.output.tool_call_count, tally.tool_call_count
+            told, found = event.output.tool_call_count, _tool_calls(spans, event.span_id)
+            if not spans[event.span_id].pauses and told != found:
                 yield f"task {event.span_id} tells of {told} tool calls, its trace of {found}"
+
+
+def _tool_calls(spans: Mapping[str, Span], task_id: str) -> int:
+    """Executed tool calls of a task, without those of workers."""
+    calls = (span for span in spans.values() if span.kind is SpanKind.TOOL and span.task_id == task_id)
+    return sum(span.status is not SpanStatus.SKIPPED and span.outcome is not None for span in calls)
 
 
 def _sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
@@ -155,6 +187,9 @@ def _sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
             "llm_attempt_count": len(leaves),
             "tokens_complete": all(None not in (span.input_tokens, span.output_tokens) for span in ended),
             "cost_complete": all(span.cost is not None for span in ended),
+            "delegation_count": sum(
+                span.kind is SpanKind.DELEGATION and _is_beneath(span, owner, spans) for span in spans.values()
+            ),
         }
         for name, value in counted.items():
             if getattr(metrics, name) != value:
@@ -170,21 +205,41 @@ def _is_beneath(span: Span, owner: Span, spans: Mapping[str, Span]) -> bool:
     return around is owner
 
 
-def _critical(spans: Mapping[str, Span]) -> Iterator[str]:
-    """No chain is longer than the run: critical spans of one parent follow each other. They have no slack.
+def _delegations(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
+    """Each request has one response with the same id, refusals included; work of a worker is inside its delegation."""
+    asked = {event.span_id: event.request.task_id for event in trace.events if isinstance(event, ev.DelegationStarted)}
+    if len(set(asked.values())) != len(asked):
+        yield "two delegations have the same id"
+    answers = (event for event in trace.events if isinstance(event, ev.DelegationCompleted | ev.DelegationFailed))
+    for event in answers:
+        if asked.get(event.span_id) != event.response.task_id:
+            yield f"delegation {event.span_id} is answered under the id {event.response.task_id}"
+    for span in spans.values():
+        around = spans.get(span.parent_id or "")
+        if span.kind is not SpanKind.DELEGATION and around is not None and span.delegation_id != around.delegation_id:
+            yield f"span {span.span_id} is not of the delegation around it"
 
-    A phase is critical with any of its tasks, though it may end later than that one; several may be at the same time.
-    """
-    chains = defaultdict(list)
+
+def _critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
+    """No chain is longer than the run: critical spans of one parent follow each other. They have no slack."""
+    inside: defaultdict[str | None, list[Stretch]] = defaultdict(list)
+    chain = trace.fold.chain
+    in_chain = {stretch.span.span_id for stretch in chain}
     for span in spans.values():
         if span.slack_ms is not None and span.slack_ms < 0:
             yield f"span {span.span_id} has a slack of {span.slack_ms} ms"
         if span.critical and span.kind is not SpanKind.PHASE:
-            chains[SpanKind.TASK if span.kind is SpanKind.TASK else span.parent_id].append(span)
             if span.slack_ms != 0:
                 yield f"span {span.span_id} is critical with a slack of {span.slack_ms} ms"
-    for chain in chains.values():
-        chain.sort(key=lambda span: span.seq)
-        for before, span in pairwise(chain):
-            if (before.end_ms or 0.0) > (span.start_ms or 0.0) + TOLERANCE_MS:
-                yield f"critical spans {before.span_id} and {span.span_id} overlap"
+            if span.span_id not in in_chain:
+                inside[span.parent_id].extend(span.stretches)
+    for stretches in (chain, *inside.values()):
+        for before, after in pairwise(sorted(stretches, key=lambda each: each.seq)):
+            if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:
+                yield f"critical spans {before.span.span_id} and {after.span.span_id} overlap"
+    if sum((each.end_ms or 0.0) - each.start_ms for each in chain) > _wall_ms(trace) + TOLERANCE_MS:
+        yield "the critical path is longer than the run"
+
+
+def _wall_ms(trace: ExecutionTrace) -> float:
+    return 0.0 if trace.fold.run is None else trace.fold.run.duration_ms or 0.0

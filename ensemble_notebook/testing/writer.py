@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from ensemble_notebook.domain.choice import SpanStatus
 from ensemble_notebook.domain.event import Event
+from ensemble_notebook.domain.output import TaskOutput
 
 T = TypeVar("T")
 
@@ -23,7 +24,9 @@ class Scope:
     Attributes:
         end: writes the event that ends it, with this status.
         error: what it is going to end with. hangs: it stays open.
-        reply: the last text that a model gave in it. tool_calls: how many were executed in it.
+        contains_failure: what fails in it does not fail what is around it, as in a tool call.
+        is_fallback: a fallback agent has taken over.
+        reply: the last text that a model gave in it. tool_calls: how many were executed in it. output: of a task.
     """
 
     span_id: str
@@ -34,8 +37,11 @@ class Scope:
     end: Callable[[SpanStatus], None] | None = None
     error: BaseException | None = None
     hangs: bool = False
+    contains_failure: bool = False
+    is_fallback: bool = False
     reply: str | None = None
     tool_calls: int = 0
+    output: TaskOutput | None = None
 
     def outwards(self) -> Iterator[Scope]:
         """This one and those around it, without the run."""
@@ -58,6 +64,7 @@ class EventWriter:
         self._events: list[Event] = []
         self._span_count = 0
         self._hanging: list[Scope] = []
+        self._roles: dict[str, str] = {}
 
     @property
     def now(self) -> datetime:
@@ -84,9 +91,21 @@ class EventWriter:
         self.now_s = latest_s
 
     def fail(self, error: BaseException) -> None:
-        """What is open, up to the phase, is going to end with this error."""
+        """What is open, up to the phase or the tool call around it, is going to end with this error."""
         for scope in self._scope.outwards():
+            if scope.contains_failure:
+                break
             scope.error = scope.error or error
+
+    @property
+    def _role(self) -> str:
+        """Of the agent whose task we are in."""
+        return self._roles[self._scope.task or ""]
+
+    @property
+    def _work(self) -> Scope:
+        """The task that we are in."""
+        return [scope for scope in self._scope.outwards() if scope.task == self._scope.task][-1]
 
     def _child(self, parent: Scope | None = None, task: str | None = None, phase: str | None = None) -> Scope:
         """A new span inside another one, by default inside the one we are in."""
@@ -125,7 +144,7 @@ class EventWriter:
         yield
         self._scope = around
 
-    def _emit(self, kind: type[Event], **fields: Any) -> None:
+    def _emit(self, kind: type[Event], /, **fields: Any) -> None:
         """Write an event of the span we are in."""
         scope = self._scope
         self._events.append(
@@ -143,7 +162,7 @@ class EventWriter:
             )
         )
 
-    def _emit_in(self, scope: Scope, kind: type[Event], **fields: Any) -> None:
+    def _emit_in(self, scope: Scope, kind: type[Event], /, **fields: Any) -> None:
         """Write an event of another span."""
         with self._at(scope):
             self._emit(kind, **fields)

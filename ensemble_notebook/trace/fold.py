@@ -20,7 +20,7 @@ from ensemble_notebook.domain.plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.trace.call import CallFold
 from ensemble_notebook.trace.conversation import ConversationLog
 from ensemble_notebook.trace.critical import settle
-from ensemble_notebook.trace.span import Message, Span, SpanKind
+from ensemble_notebook.trace.span import Message, Span, SpanKind, Stretch
 from ensemble_notebook.trace.step import StepFold
 from ensemble_notebook.trace.tally import Tally
 from ensemble_notebook.trace.text import StreamedText, safe_text
@@ -43,6 +43,7 @@ class TraceFold:
         run: the span of the run itself; None before it starts.
         status, exit_reason: of the run. error: type and message of what ended it, or None.
         agents, budget, capture_mode: as the run began with them.
+        chain: what made the run as long as it was, see `critical`; empty before the end.
         note: what is being prepared, e.g. a model that is loading; None once a model was asked, or after the end.
     """
 
@@ -66,6 +67,7 @@ class TraceFold:
         self.error: ErrorFacts | None = None
         self.warnings: list[str] = []
         self.note: str | None = None
+        self.chain: list[Stretch] = []
         self._calls = CallFold(self.tree, self.log, cost)
         self._prompts: dict[str, tuple[float, float]] = {}
         self._handlers: dict[type[ev.Event], Callable[[Any], None]] = {
@@ -180,7 +182,8 @@ class TraceFold:
             )
             if self.run.error_type is not None:
                 self.error = (self.run.error_type, self.run.error_message)
-        for span in settle(self.tree.spans):
+        settled, self.chain = settle(self.tree.spans)
+        for span in settled:
             self.tree.touch(span)
 
     def _close_what_is_open(self, event: ev.RunEnded) -> None:

@@ -43,6 +43,17 @@ class Pause:
     start_ms: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """A part of a span in which it was not over, with the numbers of the events around it; the last may still last."""
+
+    span: Span
+    seq: int
+    start_ms: float
+    end_seq: int | None
+    end_ms: float | None
+
+
 @dataclass(slots=True, kw_only=True)
 class Span:
     """One interval. Only the fold writes to it; the attributes are the columns of T20, unknown is None (T3).
@@ -168,6 +179,18 @@ class Span:
     def duration_ms(self) -> float | None:
         """First start to last end, retries and waits included; None while it runs and for what never ran."""
         return None if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """From each start to the next end, in order of time: one, unless there were pauses; none of what never ran."""
+        if self.start_ms is None:
+            return ()
+        starts = [(self.seq, self.start_ms), *((pause.seq, pause.start_ms) for pause in self.pauses)]
+        ends = [*((pause.end_seq, pause.end_ms) for pause in self.pauses), (self.end_seq, self.end_ms)]
+        return tuple(
+            Stretch(span=self, seq=seq, start_ms=start_ms, end_seq=end_seq, end_ms=end_ms)
+            for (seq, start_ms), (end_seq, end_ms) in zip(starts, ends, strict=True)
+        )
 
     @property
     def self_ms(self) -> float | None:
