@@ -7,14 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from ensemble_notebook.domain.choice import DelegationPriority, DelegationStatus
-
-
-def _nothing() -> Mapping[str, Any]:
-    return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +30,11 @@ class DelegationRequest:
     agent_role: str
     task_description: str
     task_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    scope: Mapping[str, Any] = field(default_factory=_nothing)
+    scope: Mapping[str, Any] = field(default_factory=dict)
     priority: DelegationPriority = DelegationPriority.NORMAL
     expected_output_schema: str | None = None
     max_output_retries: int = 0
-    metadata: Mapping[str, Any] = field(default_factory=_nothing)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +58,9 @@ class DelegationResponse:
     worker_role: str
     raw_output: str | None = None
     parsed_output: Any = None
-    artifacts: Mapping[str, Any] = field(default_factory=_nothing)
+    artifacts: Mapping[str, Any] = field(default_factory=dict)
     errors: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=_nothing)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     duration: timedelta = timedelta()
 
 

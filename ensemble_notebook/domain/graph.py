@@ -106,13 +106,30 @@ class PhaseNode:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """Somebody of a team: an agent, its model, and whether it was derived, its goal thus a template (E2)."""
+
+    agent: Agent
+    llm: Any
+    is_derived: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """All nodes of an ensemble. `problems` lists the references that could not be followed."""
+    """All nodes of an ensemble.
+
+    Attributes:
+        problems: the references that could not be followed.
+        team: who can be asked to work by delegation; empty where nobody delegates.
+        managed: of a hierarchical ensemble, the tasks that its only node, the manager, sees to.
+    """
 
     tasks: tuple[TaskNode, ...]
     phases: tuple[PhaseNode, ...]
     problems: tuple[Problem, ...]
     conditions: tuple[ConditionNode, ...] = ()
+    team: tuple[Member, ...] = ()
+    managed: tuple[TaskNode, ...] = ()
 
     @property
     def workers(self) -> tuple[TaskNode, ...]:

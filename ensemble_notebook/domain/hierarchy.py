@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 MANAGER_ROLE: Final = "Manager"
 
+DELEGATE: Final = "delegate"
+DELEGATE_TASK: Final = "delegate_task"
+
 
 class ManagerPrompt(Protocol):
     """How the manager is told about its workers and its tasks; give an object of your own as `manager_prompt`."""

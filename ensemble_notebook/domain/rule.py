@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ensemble_notebook.domain.agent import check_tools
+from ensemble_notebook.domain.choice import Workflow
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.graph import Graph, TaskNode, build_graph
+from ensemble_notebook.domain.hierarchy_rule import hierarchy_problems, hierarchy_warnings
 from ensemble_notebook.domain.plan import find_cycle, phase_edges, topological_order
 from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.team import delegators, with_team
 from ensemble_notebook.errors import CircularDependencyError, Problem, ValidationError
 
 
@@ -38,9 +41,11 @@ def check_ensemble(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]
     problems += _own_sources(graph)
     problems += _reviewers(graph)
     problems += _merged_tools(graph)
+    problems += hierarchy_problems(ensemble, graph)
     if problems:
         raise ValidationError(problems)
-    return graph, tuple(_unused_agents(ensemble, graph))
+    warnings = (*_unused_agents(ensemble, graph), *hierarchy_warnings(ensemble, graph))
+    return with_team(ensemble, graph), warnings
 
 
 def _repeated_tasks(graph: Graph) -> Iterator[Problem]:
@@ -176,6 +181,8 @@ def _merged_tools(graph: Graph) -> Iterator[Problem]:
 
 
 def _unused_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
+    if ensemble.workflow is Workflow.HIERARCHICAL or any(delegators(graph)):
+        return  # they can be asked
     used = {id(node.agent) for node in graph.workers}
     for agent in ensemble.agents:
         if id(agent) not in used:
