@@ -76,11 +76,19 @@ class TaskOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """One failed task: its name, who worked on it, and the error with its chain of causes."""
+    """One failed task, or a phase that its review rejected.
+
+    Attributes:
+        name: of the task or phase.
+        agent_role: who worked on it, or reviewed it.
+        error: with its chain of causes.
+        kind: ``"task"`` or ``"phase"``.
+    """
 
     name: str
     agent_role: str
     error: BaseException
+    kind: Literal["task", "phase"] = "task"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ensemble_notebook.domain.output import TaskOutput
+from ensemble_notebook.errors import BudgetExceededError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,3 +54,15 @@ class Dropped(Exception):  # noqa: N818 - no error
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def drop_of(error: BaseException) -> Dropped | BudgetExceededError | None:
+    """What in the chain of causes of an error ended the task without being a failure; None where it is one."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        if isinstance(link, Dropped | BudgetExceededError):
+            return link
+        seen.add(id(link))
+        link = link.__cause__
+    return None

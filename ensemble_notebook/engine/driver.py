@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from ensemble_notebook.domain.choice import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.choice import ExitReason, SpanStatus
 from ensemble_notebook.domain.event import (
     PhaseEnded,
+    PhaseRetried,
     PhaseSkipped,
     PhaseStarted,
     PlanMade,
@@ -25,58 +25,61 @@ from ensemble_notebook.domain.event import (
     TaskStarted,
     Warned,
 )
-from ensemble_notebook.domain.graph import TaskNode
+from ensemble_notebook.domain.graph import PhaseNode, TaskNode
 from ensemble_notebook.domain.model import ChatSource
 from ensemble_notebook.domain.output import Failure, Skipped, TaskOutput
-from ensemble_notebook.engine.brief import Brief
+from ensemble_notebook.domain.review import ReviewDecision, Verdict
+from ensemble_notebook.engine.brief import drop_of
+from ensemble_notebook.engine.briefing import Briefing
 from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.clock import Clock
-from ensemble_notebook.engine.order import Order
-from ensemble_notebook.engine.scheduler import (
+from ensemble_notebook.engine.command import (
+    CancelReview,
     CancelTask,
     Command,
     EndPhase,
     EndRun,
-    Happening,
+    QueueReview,
     QueueTask,
-    RunBegun,
-    Scheduler,
+    RetryPhase,
+    ReviewPhase,
     SkipPhase,
     SkipTask,
     StartPhase,
     StartTask,
+)
+from ensemble_notebook.engine.condition import Conditions
+from ensemble_notebook.engine.happening import (
+    Happening,
+    PhaseApproved,
+    PhaseRejected,
+    PhaseSentBack,
+    ReviewLost,
+    RunBegun,
+    RunClosed,
     StopAsked,
+    TaskDropped,
     TaskLost,
     TaskSucceeded,
 )
+from ensemble_notebook.engine.order import Order
+from ensemble_notebook.engine.phase_review import PhaseReviews
+from ensemble_notebook.engine.result import RunResult
+from ensemble_notebook.engine.scheduler import Scheduler
 from ensemble_notebook.engine.stream import EventStream, Scope
 from ensemble_notebook.engine.task_run import TaskRunner
+from ensemble_notebook.errors import BudgetExceededError, message_of, one_line
 
 STUBBORN_LIMIT_S: Final = 0.5
 
-_STATUS: Final = {
-    ExitReason.COMPLETED: RunStatus.COMPLETED,
-    ExitReason.INTERRUPTED: RunStatus.INTERRUPTED,
-    ExitReason.USER_EXIT_EARLY: RunStatus.EXITED_EARLY,
-    ExitReason.TIMEOUT: RunStatus.FAILED,
-    ExitReason.ERROR: RunStatus.FAILED,
+_CLOSED: Final = {
+    ExitReason.USER_EXIT_EARLY: "not started: somebody chose to leave the run",
+    ExitReason.BUDGET_EXCEEDED: "not started: the budget is used up",
 }
 
 
-@dataclass(slots=True)
-class RunResult:
-    """What a run came to. `outputs` are by task index, in completion order; `cancelled` are indices of tasks."""
-
-    status: RunStatus = RunStatus.RUNNING
-    exit_reason: ExitReason = ExitReason.COMPLETED
-    outputs: dict[int, TaskOutput] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
-    cancelled: list[int] = field(default_factory=list)
-
-
 class Driver:
-    """One run on the current loop. `stop` may be called at any time on that loop."""
+    """One run on the current loop. `close` and `stop` may be called at any time on that loop."""
 
     def __init__(self, order: Order, source: ChatSource, stream: EventStream, clock: Clock) -> None:
         self._order = order
@@ -88,9 +91,14 @@ class Driver:
         self._run_scope = Scope(stream, stream.run_id)
         self._phase_scopes = [self._phase_scope(phase.index) for phase in self._graph.phases]
         self._task_scopes = [self._task_scope(node) for node in self._graph.tasks]
-        self._runner = TaskRunner(order, source, self._caller, clock, self._run_scope, exit_early=self._exit_early)
-        self._tasks: dict[int, asyncio.Task[TaskOutput]] = {}
-        self._queued_at: dict[int, float] = {}
+        exit_early = functools.partial(self.close, ExitReason.USER_EXIT_EARLY)
+        self._runner = TaskRunner(order, source, self._caller, clock, self._run_scope, exit_early=exit_early)
+        self._reviews = PhaseReviews(self._runner, order.inputs)
+        self._conditions = Conditions(order.graph, self._caller)
+        self._briefing = Briefing(order.graph, order.plan, self.result.outputs)
+        self._work: dict[TaskNode | PhaseNode, asyncio.Task[Any]] = {}
+        self._queued_at: dict[TaskNode | PhaseNode, float] = {}
+        self._is_stopping = False
         self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> RunResult:
@@ -113,10 +121,18 @@ class Driver:
             self._conclude()
         return self.result
 
-    def stop(self, reason: ExitReason) -> None:
-        """Stop at once: requests in flight are cancelled, nothing new starts (E35). Does nothing after the end."""
+    def close(self, reason: ExitReason) -> None:
+        """Let what runs finish and start nothing new (E27, E36); why it was closed first counts."""
         if self._finished.done() or self.result.exit_reason is not ExitReason.COMPLETED:
             return
+        self.result.exit_reason = reason
+        self._act(self._advance, RunClosed(_CLOSED[reason]))
+
+    def stop(self, reason: ExitReason) -> None:
+        """Stop at once: requests in flight are cancelled, nothing new starts (E35). Does nothing after the end."""
+        if self._finished.done() or self._is_stopping:
+            return
+        self._is_stopping = True
         self.result.exit_reason = reason
         self._act(self._advance, StopAsked())
         asyncio.get_running_loop().call_later(STUBBORN_LIMIT_S, self._act, self._give_up)
@@ -148,11 +164,8 @@ class Driver:
         self._caller.close()
         self._runner.close()
         result = self.result
-        if result.failures and result.exit_reason is ExitReason.COMPLETED:
-            result.exit_reason = ExitReason.ERROR
-        result.status = _STATUS[result.exit_reason]
-        error = result.failures[0].error if result.failures else None
-        self._run_scope.emit(RunEnded, status=result.status, exit_reason=result.exit_reason, error=error)
+        result.conclude(self._order.error_strategy)
+        self._run_scope.emit(RunEnded, status=result.status, exit_reason=result.exit_reason, error=result.error)
         self._stream.close()
 
     def _advance(self, happening: Happening) -> None:
@@ -171,24 +184,38 @@ class Driver:
             case StartTask(index):
                 self._start(self._graph.tasks[index])
             case QueueTask(index):
-                self._queued_at[index] = self._stream.offset_s()
+                self._queued_at[self._graph.tasks[index]] = self._stream.offset_s()
             case CancelTask(index):
-                self._tasks[index].cancel()
+                self._work[self._graph.tasks[index]].cancel()
             case SkipTask(index, reason):
-                self._task_scopes[index].emit(TaskSkipped, reason=reason)
-                self.result.skipped.append(Skipped(name=self._graph.tasks[index].name, kind="task", reason=reason))
-            case StartPhase(index):
-                self._phase_scopes[index].emit(PhaseStarted)
-            case EndPhase(index, status, is_cancelled):
-                self._phase_scopes[index].emit(PhaseEnded, status=status, is_cancelled=is_cancelled)
-            case SkipPhase(index, reason):
-                self._phase_scopes[index].emit(PhaseSkipped, reason=reason)
-                self.result.skipped.append(Skipped(name=self._graph.phases[index].name, kind="phase", reason=reason))
+                self._skip(self._graph.tasks[index], reason)
             case EndRun():
-                self._finished.set_result(None)
+                if not self._finished.done():
+                    self._finished.set_result(None)
+            case _:
+                self._perform_on_phase(command, self._graph.phases[command.phase], self._phase_scopes[command.phase])
+
+    def _perform_on_phase(self, command: Command, phase: PhaseNode, scope: Scope) -> None:
+        match command:
+            case StartPhase():
+                scope.emit(PhaseStarted)
+            case QueueReview():
+                self._queued_at[phase] = self._stream.offset_s()
+            case ReviewPhase():
+                self._review(phase, scope)
+            case CancelReview():
+                self._work[phase].cancel()
+            case RetryPhase():
+                self._forget(phase)
+                revision = self._briefing.revision(phase)
+                scope.emit(PhaseRetried, attempt=revision.attempt, feedback=revision.feedback)
+            case EndPhase(_, status, is_cancelled):
+                scope.emit(PhaseEnded, status=status, is_cancelled=is_cancelled)
+            case SkipPhase(_, reason):
+                scope.emit(PhaseSkipped, reason=reason)
+                self.result.skipped.append(Skipped(name=phase.name, kind="phase", reason=reason))
 
     def _start(self, node: TaskNode) -> None:
-        now = self._stream.offset_s()
         scope, planned = self._task_scopes[node.index], self._order.plan.tasks[node.index]
         scope.emit(
             TaskStarted,
@@ -196,59 +223,126 @@ class Driver:
             description=planned.description,
             index=node.index,
             total=len(self._graph.tasks),
-            queued_s=now - self._queued_at.pop(node.index, now),
+            queued_s=self._queued_s(node),
         )
-        context = tuple(self.result.outputs[index] for index in node.context)
-        work = self._runner.run(node, Brief(description=planned.description, context=context), scope)
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[node.index] = task
-        task.add_done_callback(functools.partial(self._ended, node))
+        fault = self._conditions.fault(node.when)
+        if fault is None and node.phase is not None:
+            fault = self._conditions.fault(self._graph.phases[node.phase].when)
+        work = self._runner.run(node, self._briefing.brief(node), scope) if fault is None else _fail(fault)
+        self._spawn(node, work, self._settle)
 
-    def _ended(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
-        """A task is over, in whichever way; a callback, since a task cancelled before its first step runs no code."""
+    def _queued_s(self, node: TaskNode | PhaseNode) -> float:
+        now = self._stream.offset_s()
+        return now - self._queued_at.pop(node, now)
+
+    def _spawn(self, node: Any, work: Coroutine[Any, Any, Any], settle: Callable[[Any, Any], None]) -> None:
+        """Set something about a task or a phase to work; `settle` is told when it is over."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._work[node] = task
+        task.add_done_callback(functools.partial(self._ended, node, settle))
+
+    def _ended(self, node: Any, settle: Callable[[Any, Any], None], task: asyncio.Task[Any]) -> None:
+        """It is over, in whichever way; a callback, since a task cancelled before its first step runs no code."""
         if not task.cancelled():
             task.exception()  # looked at in any case: asyncio prints those that nobody wanted to know
-        if self._tasks.pop(node.index, None) is not None:
-            self._act(self._settle, node, task)
+        if self._work.get(node) is task:
+            del self._work[node]
+            self._act(settle, node, task)
 
     def _settle(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
+        """A task has been worked on."""
         if task.cancelled():
             self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
         elif (error := task.exception()) is not None:
-            self._lost(node, error, SpanStatus.ERROR)
+            if self._is_drop(error):
+                self._skip(node, message_of(drop_of(error) or error))
+                self._advance(TaskDropped(node.index))
+            else:
+                self._lost(node, error, SpanStatus.ERROR)
         else:
             output = task.result()
             self.result.outputs[node.index] = output
             self._task_scopes[node.index].emit(TaskCompleted, output=output)
-            self._advance(TaskSucceeded(node.index))
+            if self._conditions.look_at(node.index):
+                self._spawn(node, self._conditions.judge(node.index, output), self._judged)
+            else:
+                self._advance(TaskSucceeded(node.index))
+
+    def _judged(self, node: TaskNode, task: asyncio.Task[frozenset[int]]) -> None:
+        """The conditions on the output of a task are decided, unless the run was stopped meanwhile."""
+        self._advance(TaskSucceeded(node.index, frozenset() if task.cancelled() else task.result()))
+
+    def _skip(self, node: TaskNode, reason: str) -> None:
+        self._task_scopes[node.index].emit(TaskSkipped, reason=reason)
+        self._briefing.note_absence(node.index, f"it was skipped ({reason})")
+        self.result.skipped.append(Skipped(name=node.name, kind="task", reason=reason))
 
     def _lost(self, node: TaskNode, error: BaseException, status: SpanStatus) -> None:
         if status is SpanStatus.ERROR:
             self.result.failures.append(Failure(name=node.name, agent_role=node.role, error=error))
         else:
             self.result.cancelled.append(node.index)
+        self._briefing.note_absence(node.index, f"it failed ({one_line(error)})")
         self._task_scopes[node.index].emit(TaskFailed, agent=node.role, error=error, status=status)
         self._advance(TaskLost(node.index))
 
+    def _is_drop(self, error: BaseException) -> bool:
+        """Whether an error is no failure; the first one for the budget closes the run (E36)."""
+        drop = drop_of(error)
+        if isinstance(drop, BudgetExceededError):
+            self.close(ExitReason.BUDGET_EXCEEDED)
+        return drop is not None
+
+    def _review(self, phase: PhaseNode, scope: Scope) -> None:
+        outputs = self._briefing.outputs_of(phase.tasks)
+        attempt, queued_s = self._briefing.attempt(phase), self._queued_s(phase)
+        self._spawn(phase, self._reviews.review(phase, outputs, attempt, queued_s, scope), self._reviewed)
+
+    def _reviewed(self, phase: PhaseNode, task: asyncio.Task[ReviewDecision]) -> None:
+        """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase (E27)."""
+        if task.cancelled():
+            self._advance(ReviewLost(phase.index))
+        elif (error := task.exception()) is not None:
+            if self._is_drop(error):
+                self._advance(ReviewLost(phase.index))
+                return
+            role = "Reviewer" if phase.reviewer is None else phase.reviewer.role
+            self.result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
+            self._advance(PhaseRejected(phase.index))
+        elif task.result().verdict is Verdict.RETRY:
+            self._briefing.revise(phase, task.result().text)
+            self._advance(PhaseSentBack(phase.index))
+        else:
+            self._advance(PhaseApproved(phase.index))
+
+    def _forget(self, phase: PhaseNode) -> None:
+        """What came of the tasks of a phase before they are done again."""
+        names = {self._graph.tasks[index].name for index in phase.tasks}
+        for index in phase.tasks:
+            self.result.outputs.pop(index, None)
+        self.result.skipped = [each for each in self.result.skipped if each.kind != "task" or each.name not in names]
+
     def _break(self, error: Exception) -> None:
         """End the run for a fault that is no task's. What is running is cancelled, and nobody hears of it any more."""
-        for task in self._tasks.values():
+        for task in self._work.values():
             task.cancel()
-        self._tasks.clear()
+        self._work.clear()
         if not self._finished.done():
             self._finished.set_exception(error)
 
     def _give_up(self) -> None:
-        """Tasks that ignored their cancellation are left to themselves, so that a second interrupt is never needed."""
-        for index in list(self._tasks):
-            node = self._graph.tasks[index]
-            del self._tasks[index]
-            self._run_scope.emit(Warned, message=f"Task {node.name!r} ignored its cancellation and is left to itself.")
-            self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
-
-    def _exit_early(self) -> None:
-        """Somebody chose to leave the run (E27)."""
-        self.stop(ExitReason.USER_EXIT_EARLY)
+        """What ignored its cancellation is left to itself, so that a second interrupt is never needed."""
+        for node in list(self._work):
+            del self._work[node]
+            what = "Task" if isinstance(node, TaskNode) else "The review of phase"
+            message = f"{what} {node.name!r} ignored its cancellation and is left to itself."
+            self._run_scope.emit(Warned, message=message)
+            if isinstance(node, PhaseNode):
+                self._advance(ReviewLost(node.index))
+            elif node.index in self.result.outputs:
+                self._advance(TaskSucceeded(node.index))
+            else:
+                self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
 
     def _phase_scope(self, index: int) -> Scope:
         stream, name = self._stream, self._graph.phases[index].name
@@ -259,6 +353,11 @@ class Driver:
         parent = self._run_scope if node.phase is None else self._phase_scopes[node.phase]
         planned, span_id = self._order.plan.tasks[node.index], self._stream.new_span_id()
         return Scope(self._stream, span_id, parent.span_id, planned.name, planned.phase, planned.depends_on)
+
+
+async def _fail(error: Exception) -> TaskOutput:
+    """In place of the work of a task that can't be begun."""
+    raise error
 
 
 def _text(value: object) -> str:

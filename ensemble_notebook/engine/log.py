@@ -65,6 +65,12 @@ class LogView:
             logger.log(level, text, *safe, extra=facts)
 
 
+def _task_started(event: TaskStarted) -> Line:
+    """Work that stands in no plan has no number."""
+    place = "" if event.index is None else f" ({event.index + 1}/{event.total})"
+    return logging.INFO, "Task %s%s started: %s", event.task, place, event.agent
+
+
 def _task_completed(event: TaskCompleted) -> Line:
     output = event.output
     text = "Task %s completed in %.2f s with %d tool calls"
@@ -91,7 +97,7 @@ def _retried(event: LlmCallRetried) -> Line:
 
 
 _LINES: Final[dict[type[Event], Callable[[Any], Line]]] = {
-    TaskStarted: lambda e: (logging.INFO, "Task %s (%d/%d) started: %s", e.task, e.index + 1, e.total, e.agent),
+    TaskStarted: _task_started,
     TaskInputPrepared: lambda e: (_TALK, "Prompts of %s:\n%s\n\n%s", e.task, e.system_prompt, e.user_prompt),
     LlmCallCompleted: lambda e: (_TALK, "Reply in %s:\n%s", e.task, e.text),
     TaskCompleted: _task_completed,

@@ -62,6 +62,10 @@ class ReviewDesk:
                 self._exit_early()
             return decision
 
+    async def consult(self, request: ReviewRequest, around: Scope, reviewer: ReviewHandler) -> ReviewDecision:
+        """As `ask`, of somebody who is no person: nobody has to wait for the answer before asking something else."""
+        return await self._ask(request, around.child(), reviewer)
+
     async def _ask(self, request: ReviewRequest, scope: Scope, handler: ReviewHandler | None) -> ReviewDecision:
         scope.emit(ReviewRequested, request=request)
         asked_at = scope.stream.offset_s()
@@ -97,12 +101,12 @@ class ReviewDesk:
         try:
             async with limit:
                 return _checked(await self._caller.call(label, handler, request)), False
-        except TimeoutError:
-            if not limit.expired():
-                raise
+        except TimeoutError as error:  # a handler raises it, too, where nobody can be asked
+            is_late = limit.expired()
+            reason = f" within {request.timeout} s. Raise the review's timeout." if is_late else f": {error}"
         decision = _BY_DEFAULT.get(request.on_timeout)
         if decision is None:
-            message = f"Nobody answered the {label} within {request.timeout:g} s. Raise the review's timeout."
+            message = f"Nobody answered the {label}{reason}"
             raise ReviewTimeoutError(message, request=request, timeout_s=request.timeout or 0.0)
         return decision, True
 

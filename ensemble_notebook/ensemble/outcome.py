@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from ensemble_notebook.domain.choice import ErrorStrategy, ExitReason
 from ensemble_notebook.domain.graph import Graph
 from ensemble_notebook.domain.output import Failure
 from ensemble_notebook.domain.template import render
-from ensemble_notebook.engine.driver import RunResult
+from ensemble_notebook.engine.result import RunResult
 from ensemble_notebook.errors import (
     DeadlineExceededError,
     ParallelExecutionError,
@@ -19,17 +19,24 @@ from ensemble_notebook.errors import (
     one_line,
 )
 
+_RETURNED: Final = (ExitReason.USER_EXIT_EARLY, ExitReason.BUDGET_EXCEEDED)
+
 
 def error_of(
     result: RunResult, graph: Graph, strategy: ErrorStrategy, inputs: Mapping[str, Any], timeout_s: float | None
 ) -> BaseException | None:
-    """The error that fits the end of a run, its cause set; None when it completed."""
+    """The error that fits the end of a run, its cause set; None where `run` returns.
+
+    It returns where nothing failed, where somebody left early or the budget was used up, whatever had failed by then
+    (E27, E36), and always under PARTIAL, whose outcome is told by the status, FAILED included (E32, E34). An
+    interrupt and a timeout raise in any case.
+    """
     if result.exit_reason is ExitReason.INTERRUPTED:
         return RunInterrupted(f"{len(result.outputs)} of {len(graph.tasks)} tasks are done and kept.")
     if result.exit_reason is ExitReason.TIMEOUT and timeout_s is not None:
         running = ", ".join(repr(graph.tasks[index].name) for index in result.cancelled) or "nothing"
         return DeadlineExceededError("run", timeout_s, running, "Raise timeout; what was done is kept in .output.")
-    if not result.failures:
+    if not result.failures or strategy is ErrorStrategy.PARTIAL or result.exit_reason in _RETURNED:
         return None
     first = result.failures[0]
     error = _failure_error(result, graph, strategy, inputs, first)
@@ -40,22 +47,21 @@ def error_of(
 def _failure_error(
     result: RunResult, graph: Graph, strategy: ErrorStrategy, inputs: Mapping[str, Any], first: Failure
 ) -> TaskExecutionError:
-    node = next(node for node in graph.tasks if node.name == first.name)
+    tasks = {node.name: node for node in graph.tasks}
+    # A phase that its review rejected has no description of its own.
+    description = tasks[first.name].task.description if first.kind == "task" else f"Review of phase {first.name!r}"
     facts: dict[str, Any] = {
-        "task_description": render(node.task.description, inputs),
+        "task_description": render(description, inputs),
         "agent_role": first.agent_role,
         "completed_task_outputs": tuple(result.outputs.values()),
     }
-    names = ", ".join(f"{failure.name!r} ({failure.agent_role})" for failure in result.failures)
+    names = ", ".join(f"{each.name!r} ({each.agent_role})" for each in result.failures if each.kind == "task")
     if graph.phases:
         phases = dict.fromkeys(
-            graph.phases[each.phase].name
-            for failure in result.failures
-            for each in graph.tasks
-            if each.name == failure.name and each.phase is not None
+            each.name if each.kind == "phase" else graph.phase_name(tasks[each.name]) for each in result.failures
         )
-        label = ", ".join(repr(name) for name in phases)
-        message = f"Phase {label} failed at task {names}: {one_line(first.error)}"
+        place = f" at task {names}" if names else ""
+        message = f"Phase {', '.join(map(repr, phases))} failed{place}: {one_line(first.error)}"
         return PhaseExecutionError(message, failures=result.failures, **facts)
     if strategy is ErrorStrategy.CONTINUE_ON_ERROR:
         causes = {failure.name: failure.error for failure in result.failures}

@@ -13,7 +13,7 @@ from ensemble_notebook.domain.event import Event, Warned
 from ensemble_notebook.domain.graph import Graph
 from ensemble_notebook.domain.metric import Metrics
 from ensemble_notebook.domain.output import Failure, Skipped, TaskOutput
-from ensemble_notebook.domain.plan import ExecutionPlan, task_edges
+from ensemble_notebook.domain.plan import ExecutionPlan, sinks
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.domain.view import face, rich_bundle
 from ensemble_notebook.errors import did_you_mean, one_line
@@ -186,8 +186,5 @@ class EnsembleOutput:
 
 def final_task(graph: Graph) -> int | None:
     """Index of the one task that all others lead to, or None where there are several."""
-    before = {each for phase in graph.phases for each in phase.after}
-    last = [node for node in graph.tasks if node.phase is None or node.phase not in before]
-    read = {index for node in last for index in task_edges(node)}
-    sinks = [node.index for node in last if node.index not in read]
-    return sinks[0] if len(sinks) == 1 else None
+    last = sinks(graph)
+    return last[0] if len(last) == 1 else None

@@ -41,7 +41,9 @@ from ensemble_notebook.domain.rule import check_ensemble
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
 from ensemble_notebook.engine.clock import Clock, SystemClock
-from ensemble_notebook.engine.driver import STUBBORN_LIMIT_S, Driver, Order, RunResult
+from ensemble_notebook.engine.driver import STUBBORN_LIMIT_S, Driver
+from ensemble_notebook.engine.order import Order
+from ensemble_notebook.engine.result import RunResult
 from ensemble_notebook.engine.stream import EventStream, Sink
 from ensemble_notebook.errors import DeadlineExceededError, ToolExecutionError
 from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual

@@ -12,18 +12,19 @@ from ensemble_notebook.domain.graph import Graph, build_graph
 from ensemble_notebook.domain.output import Failure, TaskOutput
 from ensemble_notebook.domain.phase import Phase
 from ensemble_notebook.domain.task import Task
-from ensemble_notebook.engine.driver import RunResult
+from ensemble_notebook.engine.result import RunResult
 from ensemble_notebook.ensemble.outcome import error_of
 from ensemble_notebook.errors import (
     AgentExecutionError,
     DeadlineExceededError,
     ParallelExecutionError,
     PhaseExecutionError,
+    ReviewRejectedError,
     RunInterrupted,
     TaskExecutionError,
 )
 
-FAST, CONTINUE = ErrorStrategy.FAIL_FAST, ErrorStrategy.CONTINUE_ON_ERROR
+FAST, CONTINUE, PARTIAL = ErrorStrategy
 TASKS = [Task.of("Read {topic}", name="read"), Task.of("Write {topic}", name="write"), Task.of("Print", name="print")]
 FLAT = build_graph(EnsembleDefinition(tasks=TASKS))
 PHASED = build_graph(EnsembleDefinition(phases=[Phase.of("one", *TASKS[:2]), Phase.of("two", TASKS[2])]))
@@ -75,14 +76,50 @@ def test_continue_on_error_names_every_failed_task_e32() -> None:
     assert error.__cause__ is FULL
 
 
-@pytest.mark.parametrize("strategy", list(ErrorStrategy))
-def test_phases_raise_all_failures_whatever_the_strategy_e26(strategy: ErrorStrategy) -> None:
+@pytest.mark.parametrize("strategy", [FAST, CONTINUE])
+def test_phases_raise_all_failures_e26(strategy: ErrorStrategy) -> None:
     failures = (failure("write", FULL), failure("print", JAM))
     error = ended(PHASED, *failures, strategy=strategy)
     assert isinstance(error, PhaseExecutionError)
     assert error.failures == failures
     assert str(error) == ("Phase 'one', 'two' failed at task 'write' (Writer), 'print' (Writer): OSError: disk is full")
     assert error.__cause__ is FULL
+
+
+def test_a_rejected_phase_is_named_with_the_words_of_its_review_e28() -> None:
+    rejection = ReviewRejectedError("Phase 'two' was rejected by its review: too short", reason="too short")
+    rejected = Failure(name="two", agent_role="Reviewer", error=rejection, kind="phase")
+    error = ended(PHASED, rejected)
+    assert isinstance(error, PhaseExecutionError)
+    assert error.failures == (rejected,)
+    assert str(error) == "Phase 'two' failed: Phase 'two' was rejected by its review: too short"
+    assert (error.task_description, error.agent_role) == ("Review of phase 'two'", "Reviewer")
+    assert error.__cause__ is rejection
+
+
+def test_failed_tasks_and_rejected_phases_are_told_apart_e26_e28() -> None:
+    rejection = ReviewRejectedError("too short", reason="too short")
+    rejected = Failure(name="two", agent_role="Reviewer", error=rejection, kind="phase")
+    error = ended(PHASED, failure("write", FULL), rejected)
+    assert str(error) == "Phase 'one', 'two' failed at task 'write' (Writer): OSError: disk is full"
+
+
+@pytest.mark.parametrize("graph", [FLAT, PHASED], ids=["flat", "phases"])
+def test_under_partial_a_run_returns_whatever_failed_e32(graph: Graph) -> None:
+    assert ended(graph, failure("write", FULL), strategy=PARTIAL) is None
+
+
+@pytest.mark.parametrize("reason", [ExitReason.USER_EXIT_EARLY, ExitReason.BUDGET_EXCEEDED])
+@pytest.mark.parametrize("strategy", list(ErrorStrategy))
+def test_a_closed_run_returns_whatever_failed_e27_e36(reason: ExitReason, strategy: ErrorStrategy) -> None:
+    result = RunResult(exit_reason=reason, outputs={0: READ}, failures=[failure("write", FULL)])
+    assert error_of(result, FLAT, strategy, {}, None) is None
+
+
+@pytest.mark.parametrize("strategy", list(ErrorStrategy))
+def test_an_interrupt_raises_under_every_strategy_e35(strategy: ErrorStrategy) -> None:
+    result = RunResult(exit_reason=ExitReason.INTERRUPTED, outputs={0: READ})
+    assert isinstance(error_of(result, FLAT, strategy, {}, None), RunInterrupted)
 
 
 def test_an_interrupt_says_how_much_is_kept_e35() -> None:
