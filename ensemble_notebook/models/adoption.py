@@ -13,6 +13,10 @@ from ensemble_notebook.domain.secret import protect
 _FAKES: Final = ("langchain_core.language_models.fake", "langchain_community.chat_models.fake")
 
 
+# What chat models of several providers call the limit of one reply.
+_LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
+
+
 def with_core(runnable: Any, change: Callable[[Any], Any]) -> Any:
     """A copy of `runnable` in which `change` was done to the model at its core.
 
@@ -37,6 +41,38 @@ def _layers(runnable: Any) -> Iterator[Any]:
 
 def _is_wrapping(runnable: Any) -> bool:
     return "bound" in getattr(type(runnable), "model_fields", ())
+
+
+def options_of(runnable: Any) -> list[dict[str, Any]]:
+    """What ``bind`` and ``bind_tools`` add to each request, the outermost first, which counts."""
+    return [layer.kwargs for layer in _layers(runnable) if _is_wrapping(layer)]
+
+
+def limit_of(runnable: Any) -> int | None:
+    """The most tokens that one reply may have; None where nothing limits it, as far as is known."""
+    said = (options.get(name) for options in options_of(runnable) for name in _LIMITS)
+    own = (getattr(core_of(runnable), name, None) for name in _LIMITS)
+    return next((limit for limit in (*said, *own) if isinstance(limit, int) and limit > 0), None)
+
+
+def limited(runnable: Any, most: int) -> Any:
+    """A copy whose replies have at most so many tokens; the same where it has no higher limit.
+
+    A model without a limit that is known by name is given LangChain's own name for it, which it may ignore.
+    """
+    limit = limit_of(runnable)
+    return runnable if limit is not None and limit <= most else _lowered(runnable, most)
+
+
+def _lowered(runnable: Any, most: int) -> Any:
+    if _is_wrapping(runnable):
+        lower = dict.fromkeys(runnable.kwargs.keys() & set(_LIMITS), most)
+        return runnable.model_copy(update={"bound": _lowered(runnable.bound, most), "kwargs": runnable.kwargs | lower})
+    known = [name for name in _LIMITS if name in getattr(type(runnable), "model_fields", ())]
+    if not known:
+        return runnable.bind(max_tokens=most)
+    used = [name for name in known if getattr(runnable, name) is not None]
+    return runnable.model_copy(update=dict.fromkeys(used or known[:1], most))
 
 
 def name_of(model: Any) -> str:

@@ -1,4 +1,4 @@
-"""The chat completions of an ``openai.AsyncOpenAI`` client as langchain-openai calls them: cheaper, and more forgiving.
+"""The chat completions of a user's ``openai.AsyncOpenAI`` client, as langchain-openai calls them: more forgiving.
 
 Stands between the two, below LangChain's callbacks and above HTTP. What is sent is the same to the byte but for the
 order of the fields; replies that would make LangChain raise come out as what they are.
@@ -59,7 +59,7 @@ class _Response:
             calls = getattr(getattr(choice, "message", None), "tool_calls", None) or ()
             functions = [call.function for call in calls if hasattr(call, "function")]
             # All or none: LangChain keeps good and bad ones apart, and their order would be lost.
-            if not all(_is_object(function.arguments) for function in functions):
+            if not all(is_object(function.arguments) for function in functions):
                 for function in functions:
                     function.arguments = f"{AS_TEXT}{function.arguments}"
         return completion
@@ -76,7 +76,7 @@ def _cheap(payload: dict[str, Any]) -> dict[str, Any]:
     return payload | {"messages": [], "extra_body": extra | {"messages": payload["messages"]}}
 
 
-def _is_object(arguments: Any) -> bool:
+def is_object(arguments: Any) -> bool:
     """Whether LangChain can take the arguments of a tool call, which it does not check itself."""
     try:
         return isinstance(json.loads(arguments or "{}", strict=False), dict)

@@ -104,6 +104,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 def _status(error: BaseException) -> int | None:
     """The HTTP status behind an error, wherever its package keeps it."""
     for each in _chain(error):
+        if any(cls.__name__ == "HttpProcessingError" for cls in type(each).__mro__):
+            continue  # aiohttp's own opinion of a reply that it can't read
         response = getattr(each, "response", None)
         for holder, name in ((each, "status_code"), (response, "status_code"), (each, "status"), (each, "code")):
             status = getattr(holder, name, None)

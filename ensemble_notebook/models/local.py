@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.secret import protect
 from ensemble_notebook.errors import Problem, ValidationError
-from ensemble_notebook.models.openai import http_client
+from ensemble_notebook.models.connection import Connections
 from ensemble_notebook.models.spec import LocalSpec
 from ensemble_notebook.models.weight import SMOLLM2, pull_weights
 
@@ -58,7 +58,7 @@ class LocalServer:
         self.max_tokens = MAX_TOKENS if is_default else None
         self.api_key = secrets.token_urlsafe(24)
         protect(self.api_key)
-        self._sockets: list[Any] = []
+        self._sockets: list[socket.socket] = []
         self._is_stopping = False
         self._engine = self._start(path, is_default)
         self.url = f"{self._engine.listening_address}/v1"
@@ -94,22 +94,18 @@ class LocalServer:
         except RuntimeError as error:
             raise _refusal(f"llama.cpp can't use the weights in {path}: {error}") from error
 
-    def http_client(self) -> Any:
-        """An HTTP client for one event loop, whose connections `stop` can cut."""
-        client = http_client(self.url)
+    def connect(self) -> Connections:
+        """Connections for one event loop, which `stop` can cut."""
+        return Connections(self.url, self._make_socket)
 
-        async def before(request: Any) -> None:
-            if self._is_stopping:
-                raise ConnectionAbortedError("The local model was stopped.")
-            request.extensions["trace"] = self._remember
-
-        client.event_hooks = {"request": [before]}
-        return client
-
-    async def _remember(self, event: str, info: dict[str, Any]) -> None:
-        if event == "connection.connect_tcp.complete":
-            self._sockets = [each for each in self._sockets if each.fileno() != -1]
-            self._sockets.append(info["return_value"].get_extra_info("socket"))
+    def _make_socket(self, address: tuple[Any, ...]) -> socket.socket:
+        if self._is_stopping:
+            raise ConnectionAbortedError("The local model was stopped.")
+        family, kind, protocol, *_ = address
+        made = socket.socket(family, kind, protocol)
+        self._sockets = [each for each in self._sockets if each.fileno() != -1]
+        self._sockets.append(made)
+        return made
 
     def stop(self) -> None:
         """Cut what is connected, wait until the server has noticed, and end it.
@@ -118,7 +114,7 @@ class LocalServer:
         """
         self._is_stopping = True
         for each in self._sockets:
-            with contextlib.suppress(OSError, TypeError):
+            with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
         deadline = time.monotonic() + _DRAIN_S
         while self.is_busy():

@@ -1,12 +1,14 @@
 """Models behind the OpenAI protocol: made from a spec, or a user's object without the retries that nobody sees (E30).
 
-Either way langchain-openai speaks the protocol, over an HTTP client that belongs to one event loop.
+Either way langchain-openai speaks the protocol, over connections that belong to one event loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -14,15 +16,18 @@ from urllib.parse import urlsplit
 from ensemble_notebook.domain.secret import protect
 from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.models.completion import Completions
+from ensemble_notebook.models.connection import Connections
+from ensemble_notebook.models.response_format import response_format
 from ensemble_notebook.models.spec import OpenAISpec
+from ensemble_notebook.models.wire import Wire
 
 if TYPE_CHECKING:
     from langchain_openai.chat_models.base import BaseChatOpenAI
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 
+_OPENAI_URL: Final = "https://api.openai.com/v1"
 _URL_VARIABLES: Final = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 # Servers without keys still want the header.
 _NO_KEY: Final = "none"
 
@@ -42,6 +47,11 @@ class Endpoint:
     base_url: str | None
     key_variable: str | None
     api_key: str = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self.base_url or _OPENAI_URL
 
 
 def resolve(spec: OpenAISpec) -> Endpoint:
@@ -68,30 +78,16 @@ def resolve(spec: OpenAISpec) -> Endpoint:
 
 def provider_of(endpoint: Endpoint) -> str:
     """Who serves it: OpenAI, or the host of another server, whose prices nobody knows (T3)."""
-    host = urlsplit(endpoint.base_url or "").hostname
-    return "openai" if host is None or host.endswith("openai.com") else host
+    return "openai" if is_of_openai(endpoint.url) else urlsplit(endpoint.url).hostname or ""
 
 
-def http_client(base_url: str | None, proxy: str | None = None) -> Any:
-    """An ``httpx.AsyncClient`` for one event loop, with room for many calls side by side.
-
-    It has no timeout: the engine has. A server on this machine is reached without a proxy, and without loading the
-    certificates of the world, which takes a tenth of a second.
-    """
-    import openai
-
-    url = urlsplit(base_url or "")
-    settings: dict[str, Any] = {"proxy": proxy}
-    if url.scheme == "http" and url.hostname in _LOOPBACK:
-        settings = {"trust_env": False, "verify": False}
-    # The package's own limits: 1,000 connections, of which 100 may be idle. More idle ones would slow down every call,
-    # since each call asks every idle connection whether it is still there.
-    # And no redirects: nobody is contacted but the address that was named (E43).
-    return openai.DefaultAsyncHttpxClient(timeout=None, follow_redirects=False, **settings)
+def is_of_openai(url: str) -> bool:
+    """Whether OpenAI itself is there, in any of its regions."""
+    return f".{urlsplit(url).hostname}".endswith(".openai.com")
 
 
-def make_chat_model(endpoint: Endpoint, client: Any, **settings: Any) -> BaseChatOpenAI:
-    """A chat model for an endpoint, on an `http_client`."""
+def make_chat_model(endpoint: Endpoint, connections: Connections, **settings: Any) -> BaseChatOpenAI:
+    """A chat model for an endpoint, which sends and receives over `connections`."""
     from langchain_openai import ChatOpenAI
 
     async def key() -> str:
@@ -102,26 +98,51 @@ def make_chat_model(endpoint: Endpoint, client: Any, **settings: Any) -> BaseCha
         model=endpoint.name,
         base_url=endpoint.base_url,
         api_key=key,
-        http_async_client=client,
+        http_async_client=connections.http,
         http_socket_options=(),
         max_retries=0,
         timeout=None,
+        stream_usage=True,
+        stream_chunk_timeout=None,
         # Other servers speak chat completions only, whatever their models are called.
         use_responses_api=None if endpoint.base_url is None else False,
         **settings,
     )
-    return without_hidden_retries(model, client)
+    model.async_client = Wire(connections, model.root_async_client, endpoint.api_key)
+    return model
+
+
+def takes_schema(model: Any) -> bool:
+    """True for a model of OpenAI's own, at its own address, that is known to hold its replies to a schema (E16)."""
+    if not is_openai_model(model) or not is_of_openai(str(model.root_async_client.base_url)):
+        return False
+    return bool((model.profile or {}).get("structured_output"))
+
+
+def held_to_schema(model: BaseChatOpenAI, schema: Mapping[str, Any]) -> Any:
+    """`model`, bound to reply with JSON that fits `schema`."""
+    given = response_format(schema)
+    if model._use_responses_api({}):
+        return model.bind(response_format=given)
+    # Said as one of its parameters, it would have the openai package refuse tools that are not strict as well.
+    return model.bind(extra_body={**(model.extra_body or {}), "response_format": given})
 
 
 def load_client() -> None:
     """Import all that a first request needs. Takes seconds, so that a running loop leaves it to a thread."""
-    here = Endpoint("", "http://localhost", None, _NO_KEY)
-    make_chat_model(here, http_client(here.base_url))
+
+    async def make() -> None:
+        here = Endpoint("", "http://localhost", None, _NO_KEY)
+        connections = Connections("http://localhost")
+        make_chat_model(here, connections)
+        await connections.aclose()
+
+    asyncio.run(make())
 
 
 def is_client_loaded() -> bool:
-    """Whether `load_client` was called, or a user's model has done the same."""
-    return "openai.resources.chat.completions" in sys.modules
+    """Whether `load_client` was called."""
+    return {"aiohttp", "openai.resources.chat.completions"} <= sys.modules.keys()
 
 
 def is_openai_model(model: object) -> bool:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.domain.model import Fault, ModelReply, ToolCall, ToolSpec
-from ensemble_notebook.models.adoption import with_core
+from ensemble_notebook.models.adoption import limit_of, limited, options_of, with_core
+from ensemble_notebook.models.bound import message_bound, request_bound
 from ensemble_notebook.models.fault import classify
+from ensemble_notebook.models.openai import held_to_schema
 from ensemble_notebook.models.reply import identify_calls, joined, reply_of, text_of
 
 if TYPE_CHECKING:
@@ -35,10 +37,14 @@ class LangChainPort:
     is_scripted: bool = False
     calls_tools: bool = True
     takes_schema: bool = False
-    max_tokens: int | None = None
     warning: str | None = None
     lease: object = None
     key_variable: str | None = None
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The limit of one reply that the model was made with."""
+        return limit_of(self.model)
 
     def open(
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
@@ -50,8 +56,12 @@ class LangChainPort:
         if tools and self.calls_tools:
             functions = [_to_function(each) for each in tools]
             model = with_core(model, lambda core: core.bind_tools(functions))
-        messages: list[BaseMessage] = [SystemMessage(system), HumanMessage(user)]
-        return LangChainConversation(model, messages, "scripted" if self.is_scripted else "provider")
+        if schema is not None and self.takes_schema:
+            model = with_core(model, lambda core: held_to_schema(core, schema))
+        conversation = LangChainConversation(model, is_scripted=self.is_scripted)
+        conversation.add(SystemMessage(system))
+        conversation.add(HumanMessage(user))
+        return conversation
 
     def classify(self, error: Exception) -> Fault:
         """What an exception of `LangChainConversation.reply` means."""
@@ -61,41 +71,49 @@ class LangChainPort:
 class LangChainConversation:
     """The messages of one task (a `Conversation`). Replies are kept as they came, so nothing in them is lost."""
 
-    __slots__ = ("_calls", "_messages", "_model", "_source")
+    __slots__ = ("_bound", "_calls", "_is_scripted", "_messages", "_model")
 
-    def __init__(self, model: Any, messages: list[BaseMessage], source: str) -> None:
+    def __init__(self, model: Any, *, is_scripted: bool = False) -> None:
         self._model = model
-        self._messages = messages
-        self._source = source
+        self._is_scripted = is_scripted
+        self._messages: list[BaseMessage] = []
         self._calls = 0
+        # A script adds nothing to what it is sent.
+        self._bound = 0 if is_scripted else request_bound(options_of(model))
+
+    def add(self, message: BaseMessage) -> None:
+        """Append a message."""
+        self._messages.append(message)
+        self._bound += message_bound(message)
 
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
         from langchain_core.messages import ToolMessage
 
-        self._messages.append(ToolMessage(text, tool_call_id=call.id, name=call.name))
+        self.add(ToolMessage(text, tool_call_id=call.id, name=call.name))
 
     def input_bound(self) -> int:
-        """Bytes of all messages, each of which is at least one token, and room for what stands around them."""
-        return sum(len(str(message.model_dump()).encode()) + 16 for message in self._messages)
+        """Tokens that the next request can have at most (E36)."""
+        return self._bound
 
     async def reply(
         self, on_token: Callable[[str], None] | None = None, *, max_tokens: int | None = None
     ) -> ModelReply:
         """Ask for the next reply, and append it."""
+        model = self._model if max_tokens is None else limited(self._model, max_tokens)
         if on_token is None:
-            message, text = await self._model.ainvoke(self._messages), None
+            message, text = await model.ainvoke(self._messages), None
         else:
-            message, text = await self._stream(on_token)
+            message, text = await self._stream(model, on_token)
         identify_calls(message, self._calls)
-        reply = reply_of(message, text, self._source)
+        reply = reply_of(message, text, "scripted" if self._is_scripted else "provider")
         self._calls += len(reply.tool_calls)
-        self._messages.append(message)
+        self.add(message)
         return reply
 
-    async def _stream(self, on_token: Callable[[str], None]) -> tuple[Any, str]:
+    async def _stream(self, model: Any, on_token: Callable[[str], None]) -> tuple[Any, str]:
         chunks, pieces = [], []
-        async with aclosing(self._model.astream(self._messages)) as stream:
+        async with aclosing(model.astream(self._messages)) as stream:
             async for chunk in stream:
                 chunks.append(chunk)
                 if piece := text_of(chunk.content):

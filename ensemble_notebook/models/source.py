@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ensemble_notebook.models import adoption
+from ensemble_notebook.models.connection import Connections, http_client
 from ensemble_notebook.models.lease import Lease, Leases
 from ensemble_notebook.models.local import LocalServer, local_server, weights_file
 from ensemble_notebook.models.openai import (
     KEY_VARIABLE,
     Endpoint,
-    http_client,
     is_client_loaded,
     is_openai_model,
     load_client,
@@ -25,6 +25,7 @@ from ensemble_notebook.models.openai import (
     own_http_client,
     provider_of,
     resolve,
+    takes_schema,
     without_hidden_retries,
 )
 from ensemble_notebook.models.port import LangChainPort
@@ -68,11 +69,13 @@ class ModelSource:
 
     async def _remote(self, endpoint: Endpoint) -> LangChainPort:
         await _client_loaded()
-        lease = await self._clients.get(endpoint, lambda: http_client(endpoint.base_url))
+        lease = await self._clients.get(endpoint, lambda: Connections(endpoint.url))
+        model = make_chat_model(endpoint, lease.thing)
         return LangChainPort(
-            model=make_chat_model(endpoint, lease.thing),
+            model=model,
             name=endpoint.name,
             provider=provider_of(endpoint),
+            takes_schema=takes_schema(model),
             lease=lease,
             key_variable=endpoint.key_variable or KEY_VARIABLE,  # where a server without keys turns out to want one
         )
@@ -80,11 +83,16 @@ class ModelSource:
     async def _local(self, server: LocalServer) -> LangChainPort:
         await _client_loaded()
         endpoint = Endpoint(server.name, server.url, None, server.api_key)
-        lease = await self._clients.get(endpoint, server.http_client)
+        lease = await self._clients.get(endpoint, server.connect)
         # Streamed inside in any case: the server notices that nobody waits any more only while it sends.
         model = make_chat_model(endpoint, lease.thing, streaming=True, max_tokens=server.max_tokens)
         return LangChainPort(
-            model=model, name=server.name, provider="local", calls_tools=server.calls_tools, lease=lease
+            model=model,
+            name=server.name,
+            provider="local",
+            calls_tools=server.calls_tools,
+            takes_schema=True,
+            lease=lease,
         )
 
     async def _adopted(self, llm: Any) -> LangChainPort:
@@ -104,6 +112,7 @@ class ModelSource:
             provider=adoption.provider_of(core),
             is_scripted=adoption.is_scripted(core),
             calls_tools=adoption.calls_tools(core),
+            takes_schema=takes_schema(core),
             warning=adoption.hidden_retries(llm),
             lease=lease,
         )
