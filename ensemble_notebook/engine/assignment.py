@@ -19,6 +19,7 @@ from ensemble_notebook.domain.limit import RateLimit
 from ensemble_notebook.domain.model import ChatPort, ChatSource
 from ensemble_notebook.engine.agent_loop import AgentLoop, Approval, LoopSetting
 from ensemble_notebook.engine.call import Caller, keep_inside
+from ensemble_notebook.engine.limit import Limits
 from ensemble_notebook.engine.llm_call import LlmCaller
 from ensemble_notebook.engine.prompt import correction_prompt
 from ensemble_notebook.engine.stream import Scope
@@ -70,10 +71,11 @@ class JobResult:
 
 
 class Assigner:
-    """Gets agents to work; keeps what the jobs of one run share: ports and toolboxes."""
+    """Gets agents to work; keeps what the jobs of one run share: ports, toolboxes and limits."""
 
-    def __init__(self, source: ChatSource, caller: Caller, run: Scope, *, streams: bool) -> None:
+    def __init__(self, source: ChatSource, caller: Caller, run: Scope, limits: Limits, *, streams: bool) -> None:
         self._source = source
+        self._limits = limits
         self._caller = caller
         self._run = run
         self._streams = streams
@@ -126,7 +128,8 @@ class Assigner:
             task.emit(Warned, message=message)
         schema = job.output.schema if job.output is not None and port.takes_schema else None
         user = job.user(job.output.instructions if job.output is not None and schema is None else "")
-        llm = LlmCaller(job.agent, job.description, port, streams=self._streams)
+        limits = self._limits.narrowed(*job.rate_limits, job.agent.rate_limit)
+        llm = LlmCaller(job.agent, job.description, port, streams=self._streams, limits=limits)
         setting = LoopSetting(
             agent=job.agent,
             task_description=job.description,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ensemble_notebook.domain.choice import CaptureMode, ErrorStrategy, ReviewPolicy
+from ensemble_notebook.domain.cost import Pricing
 from ensemble_notebook.domain.graph import Graph
 from ensemble_notebook.domain.limit import Budget, RateLimit
 from ensemble_notebook.domain.memory import MemoryStore
@@ -24,6 +25,7 @@ class Order:
         agents: who takes part, for views.
         streams: whether replies are streamed, because somebody watches (E17).
         memory: the store of all scopes; None where no task has any.
+        pricing: what requests cost, for the budget.
         review_handler: None where nobody can be asked.
     """
 
@@ -40,6 +42,7 @@ class Order:
     agents: tuple[PlannedAgent, ...] = ()
     capture_mode: CaptureMode = CaptureMode.OFF
     budget: Budget | None = None
+    pricing: Pricing | None = None
     rate_limit: RateLimit | None = None
     review_handler: ReviewHandler | None = None
     review_policy: ReviewPolicy = ReviewPolicy.NEVER

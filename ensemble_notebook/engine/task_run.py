@@ -26,6 +26,7 @@ from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.clock import Clock
 from ensemble_notebook.engine.gate import Gates
 from ensemble_notebook.engine.guardrail import guard
+from ensemble_notebook.engine.limit import Limits
 from ensemble_notebook.engine.order import Order
 from ensemble_notebook.engine.prompt import long_context_warnings, system_prompt, user_prompt
 from ensemble_notebook.engine.recall import Recall
@@ -63,7 +64,8 @@ class TaskRunner:
         self._inputs = MappingProxyType(dict(order.inputs))
         self._caller = caller
         self._clock = clock
-        self._assigner = Assigner(source, caller, run, streams=order.streams)
+        limits = Limits(order.budget, [order.rate_limit], order.pricing, clock)
+        self._assigner = Assigner(source, caller, run, limits, streams=order.streams)
         self._recall = Recall(order.memory, caller)
         self.desk = ReviewDesk(order.review_handler, caller, exit_early)
         self._gates = Gates(self.desk, order.review_policy)

@@ -29,7 +29,7 @@ from ensemble_notebook.engine.permit import unknown_price
 from ensemble_notebook.engine.prompt import system_prompt, user_prompt
 from ensemble_notebook.engine.structured import output_format
 from ensemble_notebook.engine.toolbox import Toolbox
-from ensemble_notebook.errors import Problem
+from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.models.identity import Identity, identify
 
 BYTES_PER_TOKEN: Final = 4
@@ -63,7 +63,11 @@ def price_problems(ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing,
         return
     used = {llm_key(llm): llm for node in graph.workers for llm in (node.llm, node.fallback_llm) if llm is not None}
     sample = TokenUsage(input_tokens=1, output_tokens=1)
-    for model in map(identify, used.values()):
+    for llm in used.values():
+        try:
+            model = identify(llm)
+        except ValidationError:  # said already, where the models are checked
+            continue
         if pricing(sample, provider=model.provider, model=model.name, at=at) is None:
             yield Problem(unknown_price(model.name, model.provider), ensemble, "budget")
 

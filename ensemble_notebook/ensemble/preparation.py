@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from ensemble_notebook.domain.agent import Agent
+from ensemble_notebook.domain.cost import Pricing
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.graph import Graph, llm_key
 from ensemble_notebook.domain.memory import MemoryStore
@@ -20,8 +23,10 @@ from ensemble_notebook.engine.delivery import wants_tokens
 from ensemble_notebook.engine.order import Order
 from ensemble_notebook.engine.structured import output_format
 from ensemble_notebook.engine.toolbox import Toolbox
+from ensemble_notebook.ensemble.estimate import price_problems
 from ensemble_notebook.ensemble.setting import RunSetting
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, one_line
+from ensemble_notebook.trace.price import price_of
 
 
 def source_of(setting: RunSetting) -> ChatSource:
@@ -47,6 +52,7 @@ def checked(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Graph, tu
     """
     graph, warnings = check_ensemble(ensemble)
     problems = [*_llm_problems(ensemble, graph, source), *_tool_problems(graph), *_type_problems(graph)]
+    problems += price_problems(ensemble, graph, pricing_of(ensemble), datetime.now(UTC))
     if problems:
         raise ValidationError(problems)
     return graph, warnings
@@ -59,6 +65,11 @@ def values_of(
     if inputs is not None and not isinstance(inputs, Mapping):
         raise ValidationError(f"inputs must map names to values, got {type(inputs).__name__}.")
     return {**ensemble.inputs, **(inputs or {}), **variables}
+
+
+def pricing_of(ensemble: EnsembleDefinition) -> Pricing:
+    """What its requests cost: by its own rates, else by the public list."""
+    return functools.partial(price_of, rates=ensemble.cost)
 
 
 def order_of(
@@ -92,6 +103,7 @@ def order_of(
         streams=setting.streams or wants_tokens((*ensemble.listeners, *setting.listeners)),
         memory=_memory(ensemble, graph),
         budget=ensemble.budget,
+        pricing=pricing_of(ensemble),
         rate_limit=ensemble.rate_limit,
         review_handler=ensemble.review_handler or setting.review_handler,
         review_policy=ensemble.review_policy,

@@ -111,7 +111,7 @@ def test_costs_come_from_the_list_of_prices_and_no_model_is_started(monkeypatch:
     assert found.cost is not None
     assert 0 < found.cost.low < found.cost.high == price
     assert estimated(Task.of("t"), llm="local").cost == FREE
-    assert estimated(Task.of("t"), llm=ScriptedChatModel(script=["a"])).cost == FREE
+    assert estimated(Task.of("t"), llm=ScriptedChatModel(replies=["a"])).cost == FREE
 
 
 def price_of_tokens(inputs: int, outputs: int) -> Decimal:
