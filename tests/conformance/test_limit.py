@@ -1,0 +1,124 @@
+"""Limits: budgets by reservation and rate limits (E36, E37)."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ensemble_notebook import (
+    Agent,
+    Budget,
+    BudgetWarning,
+    CostConfiguration,
+    Ensemble,
+    EnsembleOutput,
+    ExitReason,
+    LlmAttemptStarted,
+    RateLimit,
+    RateLimitTimeoutError,
+    RateLimitWaited,
+    RunStatus,
+    Task,
+    TaskExecutionError,
+    ValidationError,
+)
+from tests.conformance.scene import done, of, scripted
+from tests.support.openai_server import Answer, OpenAIServer
+
+RATES = CostConfiguration(input_rate="0.000001", output_rate="0.000002")
+
+
+def calls(count: int, llm: Any, **fields: Any) -> EnsembleOutput:
+    tasks = [Task.of(f"Task {number}", name=f"t{number}") for number in range(count)]
+    return Ensemble(tasks=tasks, llm=llm, workflow=fields.pop("workflow", "parallel"), **fields).run()
+
+
+# --- E36 ---
+
+
+def test_e36_what_does_not_fit_is_skipped_and_run_returns_what_was_bought(server: OpenAIServer, llm: str) -> None:
+    output = calls(5, llm, budget=Budget(max_llm_calls=3), workflow="sequential")
+    assert (output.status, output.exit_reason) == (RunStatus.BUDGET_EXCEEDED, ExitReason.BUDGET_EXCEEDED)
+    assert len(server.requests) == len(output.task_outputs) == 3
+    assert sorted(each.name for each in output.skipped) == ["t3", "t4"]
+    assert all("budget" in each.reason for each in output.skipped)
+
+
+def test_e36_calls_side_by_side_never_pass_the_cap(server: OpenAIServer, llm: str) -> None:
+    server.script(*[Answer(delay=0.05, usage=(200, 100))] * 20)
+    output = calls(20, llm, budget=Budget(max_tokens=3000))
+    assert output.status is RunStatus.BUDGET_EXCEEDED
+    assert 0 < sum(server.used_tokens) <= 3000
+    assert output.metrics.total_tokens == sum(server.used_tokens)
+
+
+def test_e36_cost_is_counted_by_own_rates_and_an_unknown_price_is_refused(server: OpenAIServer, llm: str) -> None:
+    output = calls(2, llm, budget=Budget(max_cost="0.01"), cost=RATES)
+    assert output.metrics.cost == 2 * (11 * Decimal("0.000001") + 7 * Decimal("0.000002"))
+    with pytest.raises(ValidationError, match="price"):
+        calls(1, llm, budget=Budget(max_cost="0.01"))
+    assert calls(1, llm, budget=Budget(max_cost="0.01", allow_unknown_cost=True)).status is RunStatus.COMPLETED
+
+
+def test_e36_one_warning_comes_at_the_share_asked_for() -> None:
+    output = calls(4, scripted(*"abcd"), budget=Budget(max_llm_calls=4, warn_at=0.5), workflow="sequential")
+    (warning,) = of(output, BudgetWarning)
+    assert warning.spent.llm_calls == 2
+    assert output.status is RunStatus.COMPLETED
+
+
+def test_e36_runs_that_share_a_budget_spend_it_together() -> None:
+    budget = Budget(max_llm_calls=3)
+    first, second = calls(2, scripted("a", "b"), budget=budget), calls(2, scripted("c", "d"), budget=budget)
+    assert (first.status, second.status) == (RunStatus.COMPLETED, RunStatus.BUDGET_EXCEEDED)
+    assert len(second) == 1
+
+
+def test_e36_the_largest_reply_is_bounded_so_that_one_call_cannot_take_it_all(server: OpenAIServer, llm: str) -> None:
+    calls(1, llm, budget=Budget(max_tokens=10_000))
+    (request,) = server.requests
+    limits = [value for name, value in request.body.items() if re.fullmatch("max_(completion_)?tokens", name)]
+    assert 0 < limits[0] < 10_000
+
+
+# --- E37 ---
+
+
+def starts(output: EnsembleOutput) -> list[float]:
+    return sorted(each.offset_s for each in of(output, LlmAttemptStarted))
+
+
+def test_e37_requests_are_spaced_with_a_burst_of_one_over_all_tasks() -> None:
+    output = calls(4, scripted(*"abcd"), rate_limit=RateLimit(20, 1))
+    assert all(later - earlier > 0.045 for earlier, later in pairwise(starts(output)))
+    waited = of(output, RateLimitWaited)
+    assert len(waited) == 3
+    assert set(output.frames.spans.query("kind == 'wait'")["status"]) == {"ok"}
+
+
+def test_e37_an_agent_s_limit_is_shared_by_its_tasks_and_a_task_may_have_its_own() -> None:
+    slow = Agent(role="Slow", goal="Wait", llm=scripted(*"ab"), rate_limit=RateLimit(20, timedelta(seconds=1)))
+    tasks = [Task.of(f"Task {n}", agent=slow) for n in range(2)]
+    first, second = starts(Ensemble(tasks=tasks, workflow="parallel").run())
+    assert second - first > 0.045
+    own = Task.of("Own", llm=scripted("a"), rate_limit=RateLimit(20, 1))
+    assert not of(Ensemble(tasks=[own]).run(), RateLimitWaited)
+
+
+def test_e37_who_would_wait_too_long_fails_with_the_limit() -> None:
+    limit = RateLimit(1, 60, wait_timeout=0.05)
+    with pytest.raises(TaskExecutionError) as caught:
+        calls(2, scripted("a", "b"), rate_limit=limit)
+    chain = [caught.value.__cause__, caught.value.__cause__ and caught.value.__cause__.__cause__]
+    error = next(each for each in chain if isinstance(each, RateLimitTimeoutError))
+    assert (error.rate_limit, error.wait_timeout) == (limit, 0.05)
+
+
+def test_e37_a_rate_limit_needs_a_model() -> None:
+    with pytest.raises(ValidationError, match="rate_limit"):
+        done("x", rate_limit=RateLimit(1, 1))

@@ -1,0 +1,160 @@
+"""Models: local, scripted, recorded; and silence (E40 to E43)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ensemble_notebook import (
+    Agent,
+    Ensemble,
+    Fail,
+    LlmCallStarted,
+    LlmToken,
+    ReplayError,
+    Reply,
+    RunStatus,
+    ScriptedChatModel,
+    Task,
+    TaskExecutionError,
+    ToolUse,
+    ValidationError,
+)
+from tests.conformance.scene import done, of, run, scripted
+from tests.support.openai_server import Answer, OpenAIServer
+
+
+def add(left: int, right: int) -> int:
+    """Add two numbers."""
+    return left + right
+
+
+# --- E40, E41 ---
+
+
+def test_e40_the_local_model_answers_with_real_tokens_for_nothing() -> None:
+    output = run(Task.of("Say hello", name="hello", agent=Agent(role="Host", goal="Be brief", llm="local")))
+    assert output["hello"].raw.strip()
+    (call,) = of(output, LlmCallStarted)
+    assert (call.provider, call.is_scripted) == ("local", False)
+    assert output.metrics.output_tokens > 0
+    assert (output.metrics.cost, output.metrics.cost_complete) == (0, True)
+
+
+def test_e40_the_local_model_keeps_to_a_schema() -> None:
+    schema = {"properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
+    output = run(Task.of("Name a city", name="city", llm="local", output_type=schema, max_output_retries=0))
+    assert isinstance(output["city"].parsed_output["city"], str)
+
+
+def test_e41_a_script_answers_by_order_or_by_prompt_and_is_labelled() -> None:
+    rules: dict[Any, Any] = {"soup": "Soup.", "steak": [Reply(calls=[ToolUse("add", {"left": 1, "right": 2})]), "3."]}
+    llm = ScriptedChatModel.match(rules, default="Nothing.")
+    cook = Agent(role="Cook", goal="Cook", llm=llm, tools=[add])
+    output = run(*[Task.of(f"Make {each}", name=each, agent=cook) for each in ("steak", "soup", "tea")])
+    assert [output[each].raw for each in ("steak", "soup", "tea")] == ["3.", "Soup.", "Nothing."]
+    assert all(call.is_scripted for call in of(output, LlmCallStarted))
+
+
+def test_e41_counts_are_deterministic_and_it_streams() -> None:
+    class Watcher:
+        wants_tokens = True
+
+        def __init__(self) -> None:
+            self.text = ""
+
+        def on_event(self, event: object) -> None:
+            self.text += event.text if isinstance(event, LlmToken) else ""
+
+    watcher = Watcher()
+    first = Ensemble(tasks=[Task.of("Cook")], llm=scripted("Soup of the day"), listeners=[watcher]).run()
+    second = run(Task.of("Cook"), llm=scripted("Soup of the day"))
+    assert watcher.text == "Soup of the day"
+    assert first.metrics.total_tokens == second.metrics.total_tokens > 0
+
+
+# --- E42 ---
+
+
+def team(llm: Any) -> Ensemble:
+    cook = Agent(role="Cook", goal="Cook", llm=llm, tools=[add])
+    return Ensemble(tasks=[Task.of("Add up {what}", name="sum", agent=cook), Task.of("Tell it", name="tell", llm=llm)])
+
+
+def test_e42_a_recorded_run_is_replayed_without_the_server(
+    server: OpenAIServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-recorded-secret-1234567890")
+    file = tmp_path / "lesson.jsonl"
+    server.script(
+        Answer(calls=[("add", {"left": 1, "right": 2})]), Answer.status(500), Answer("3."), Answer("It is 3.")
+    )
+    llm = f"openai:test-model@{server.url}"
+    recorded = team(llm).run({"what": "1 and 2"}, record=file)
+    asked = len(server.requests)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    replayed = team(llm).run({"what": "1 and 2"}, replay=file)
+    assert len(server.requests) == asked == 4
+    assert (
+        [each.raw for each in replayed.task_outputs]
+        == [each.raw for each in recorded.task_outputs]
+        == ["3.", "It is 3."]
+    )
+    assert replayed.metrics.total_tokens == recorded.metrics.total_tokens
+    assert "sk-recorded" not in file.read_text(encoding="utf-8")
+
+
+def test_e42_a_prompt_that_differs_is_refused_with_the_difference(tmp_path: Path) -> None:
+    file = tmp_path / "lesson.jsonl"
+    run(Task.of("Cook a soup"), llm=scripted("Soup."), inputs={})
+    Ensemble(tasks=[Task.of("Cook a soup")], llm=scripted("Soup.")).run(record=file)
+    with pytest.raises(TaskExecutionError) as caught:
+        Ensemble(tasks=[Task.of("Cook a soap")], llm=scripted("never")).run(replay=file)
+    link: BaseException | None = caught.value
+    while link is not None and not isinstance(link, ReplayError):
+        link = link.__cause__
+    assert "soap" in str(link)
+    assert "soup" in str(link)
+
+
+def test_e42_faults_are_recorded_too(tmp_path: Path) -> None:
+    file = tmp_path / "faults.jsonl"
+    with pytest.raises(TaskExecutionError, match="401"):
+        Ensemble(tasks=[Task.of("Cook")], llm=scripted(Fail(401))).run(record=file)
+    with pytest.raises(TaskExecutionError, match="401"):
+        Ensemble(tasks=[Task.of("Cook")], llm=scripted("never")).run(replay=file)
+    with pytest.raises(ValidationError, match="not both"):
+        Ensemble(tasks=[done("x")]).run(record=file, replay=file)
+
+
+# --- E43 ---
+
+SILENT = """
+import socket, sys
+def refuse(*args, **kwargs):
+    raise AssertionError(f"a connection: {args}")
+socket.socket.connect = socket.socket.connect_ex = socket.getaddrinfo = refuse
+from ensemble_notebook import Ensemble, ScriptedChatModel, Task, ValidationError
+output = Ensemble(tasks=[Task.of("Cook")], llm=ScriptedChatModel(replies=["Soup."])).run()
+output._repr_mimebundle_(), output.frames.spans, output.metrics.cost, repr(output)
+try:
+    Ensemble(tasks=[Task.of("Cook")], llm="openay:x").run()
+except ValidationError as error:
+    print(error)
+"""
+
+
+def test_e43_import_run_display_and_errors_open_no_connection() -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", SILENT], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "openay" in done.stdout
+
+
+def test_e43_only_the_configured_address_is_contacted(server: OpenAIServer) -> None:
+    server.script(Answer("Soup."))
+    output = run(Task.of("Cook"), llm=f"openai:test-model@{server.url}")
+    assert (output.status, len(server.requests)) == (RunStatus.COMPLETED, 1)
