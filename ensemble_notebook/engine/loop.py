@@ -42,7 +42,7 @@ class LoopThread:
         """End the loop and its thread, at exit; runs that are still going are stopped first."""
         if self.loop.is_running():
             with contextlib.suppress(TimeoutError):
-                self.submit(_end_all_tasks()).result(EXIT_LIMIT_S)
+                self.submit(_end_all()).result(EXIT_LIMIT_S)
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(timeout=EXIT_LIMIT_S)
         if not self.loop.is_running():
@@ -58,12 +58,14 @@ class LoopThread:
                 is_over = True
 
 
-async def _end_all_tasks() -> None:
+async def _end_all() -> None:
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
     if others:
         await asyncio.wait(others, timeout=EXIT_LIMIT_S)
+    # What is kept open for as long as the loop lives is closed by it.
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 def loop_thread() -> LoopThread:

@@ -57,12 +57,24 @@ class Leases(Generic[C]):
             for leases in self._by_loop.values():
                 leases.pop(key, None)
 
+    def close(self) -> None:
+        """Close what belongs to loops that nobody runs any more, when the process ends."""
+        with self._lock:
+            idle = [(loop, list(leases.values())) for loop, leases in self._by_loop.items() if _is_idle(loop)]
+        for loop, leases in idle:
+            for lease in leases:
+                loop.run_until_complete(lease.keeper.aclose())
+
     def _of_running_loop(self) -> dict[Hashable, Lease[C]]:
         with self._lock:
             # A loop that was closed without being shut down: its connections would keep it in memory for ever.
             for loop in [each for each in self._by_loop if each.is_closed()]:
                 del self._by_loop[loop]
             return self._by_loop.setdefault(asyncio.get_running_loop(), {})
+
+
+def _is_idle(loop: asyncio.AbstractEventLoop) -> bool:
+    return not loop.is_closed() and not loop.is_running()
 
 
 async def _keep(thing: C, leases: dict[Hashable, Lease[C]], key: Hashable) -> AsyncGenerator[None, None]:

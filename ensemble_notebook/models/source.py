@@ -6,6 +6,7 @@ The one module of this layer that knows all the others. Imports of providers hap
 from __future__ import annotations
 
 import asyncio
+import atexit
 import functools
 import weakref
 from collections.abc import Callable, Mapping
@@ -66,6 +67,10 @@ class ModelSource:
                 return await self._local(await asyncio.to_thread(local_server, spec, tell))
             case ScriptedSpec():
                 return await self._adopted(await asyncio.to_thread(_echo_model))
+
+    def close(self) -> None:
+        """Close the connections that are still open on loops that nobody runs any more."""
+        self._clients.close()
 
     async def _remote(self, endpoint: Endpoint) -> LangChainPort:
         await _client_loaded()
@@ -153,4 +158,6 @@ async def _client_loaded() -> None:
 @functools.cache
 def default_source() -> ModelSource:
     """The source of this process."""
-    return ModelSource()
+    source = ModelSource()
+    atexit.register(source.close)
+    return source

@@ -98,3 +98,18 @@ def test_ended_loop_is_not_kept_in_memory():
     kept = asyncio.run(take())
     gc.collect()
     assert (shut_down(), just_closed(), kept()) == (None, None, None)
+
+
+def test_things_of_a_loop_that_nobody_runs_any_more_are_closed_on_demand():
+    leases = Leases()
+    idle = asyncio.new_event_loop()
+    lease = idle.run_until_complete(leases.get("a", Connection))
+
+    async def close():
+        running = await leases.get("a", Connection)
+        await asyncio.to_thread(leases.close)
+        return running.thing.closed_on
+
+    assert asyncio.run(close()) is None
+    assert lease.thing.closed_on == lease.thing.opened_on
+    idle.close()
