@@ -61,6 +61,7 @@ _HOMES = {
     "ensemble.ensemble": "Ensemble",
     "ensemble.handle": "RunHandle",
     "ensemble.output": "EnsembleOutput",
+    "ensemble.reviewer": "auto_review console_review",
     "memory.entity": "EntityMemory",
     "memory.long_term": "SqliteMemory",
     "memory.short_term": "InMemoryStore",

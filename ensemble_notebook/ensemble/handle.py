@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.choice import ExitReason, RunStatus
@@ -93,11 +93,14 @@ class RunHandle:
         if self._loop is not None and not self.is_done:
             self._loop.call_soon_threadsafe(self._stop_driver)
 
-    def result(self, timeout: float | None = None) -> EnsembleOutput:
+    def result(
+        self, timeout: float | None = None, *, while_waiting: Callable[[], object] | None = None
+    ) -> EnsembleOutput:
         """Wait for the end, in slices that a kernel interrupt can get through.
 
         Args:
             timeout: seconds to wait; the run goes on when they are over.
+            while_waiting: called between the slices, on this thread; the place for a prompt.
 
         Raises:
             TimeoutError: the run is not over yet.
@@ -112,6 +115,8 @@ class RunHandle:
             pause = SLICE_S if timeout is None else min(SLICE_S, timeout - waited)
             concurrent.futures.wait([self._future], timeout=pause)
             waited += pause
+            if while_waiting is not None:
+                while_waiting()
         return self._outcome()
 
     def __await__(self) -> Generator[Any, None, EnsembleOutput]:
@@ -183,6 +188,7 @@ class RunHandle:
             plan=order.plan,
             events=self.events,
             outputs=result.outputs,
+            delegated=result.delegated,
             status=result.status,
             exit_reason=result.exit_reason,
             failures=result.failures,

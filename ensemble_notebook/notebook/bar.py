@@ -21,13 +21,19 @@ GLYPHS: Final = {
     "llm": "█",
     "tool": "▄",
     "handler": "▆",
+    "delegation": "▷",
+    "review": "‖",
     "backoff": "┄",
+    "wait": "┄",
     "running": "▸",
     "error": "✕",
     "cancelled": "⊘",
     "pending": "░",
     "critical": "▒",
 }
+
+# What is drawn over what, later ones on top.
+_ORDER: Final = ("llm", "tool", "delegation", "review", "backoff", "wait")
 
 Row = Mapping[str, Any]
 
@@ -52,13 +58,13 @@ def task_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[Piece, ...]:
         return ()
     first, last = _columns(row["start_ms"], stop_of(row, end), end)
     cells = [GAP] * first + ["task" if parts else "handler"] * (last - first)
-    for kind in ("llm", "tool", "backoff"):
+    for kind in _ORDER:
         for part in parts:
             if (stretch := _stretch(part, kind, end)) is not None:
                 left, right = stretch[0], min(stretch[1], last)
                 cells[left:right] = [kind] * (right - left)
-    if row["status"] in ("running", "error", "cancelled"):
-        cells.append(row["status"])
+    if row["status"] in ("running", "waiting", "error", "cancelled"):
+        cells.append("running" if row["status"] == "waiting" else row["status"])
     return tuple(_pieces(cells))
 
 

@@ -7,21 +7,25 @@ nothing of them. Rows are those of the wire, so a bar here and a bar in the widg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ensemble_notebook.domain.plan import ExecutionPlan, PlannedTask
-from ensemble_notebook.notebook.bar import GLYPHS, Piece, Row, level_bar, stop_of, task_bar
+from ensemble_notebook.notebook.bar import GLYPHS, Piece, level_bar
+from ensemble_notebook.notebook.line import Line, lines_of
 from ensemble_notebook.notebook.wording import count, duration, money, plural
 
 MOST_LINES: Final = 100
 MARKS: Final = {
     "pending": "○",
     "running": "●",
-    "waiting": "●",
+    "waiting": "‖",
     "ok": "✓",
     "completed": "✓",
+    "completed_with_warnings": "⚠",
+    "budget_exceeded": "⚠",
+    "exited_early": "⚠",
     "error": "✕",
     "failed": "✕",
     "cancelled": "⊘",
@@ -32,34 +36,13 @@ _LEGEND: Final = {
     "llm": "model",
     "tool": "tool",
     "handler": "handler",
+    "delegation": "handed on",
+    "review": "review",
     "task": "between calls",
     "backoff": "back-off",
+    "wait": "held back",
     "critical": "longest chain",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One task, or the heading of a phase.
-
-    Attributes:
-        span_id: of the task or phase; empty in a plan.
-        is_phase: True for a heading; `is_indented` for a task below one.
-        status: as in the rows.
-        bar: pieces from the left; together at most as many characters as a bar is wide, and a mark.
-        cells: texts, one for each of the chart's `heads`.
-        notes: what went wrong or was left out, one sentence each.
-    """
-
-    span_id: str = ""
-    is_phase: bool = False
-    is_indented: bool = False
-    name: str
-    agent: str = ""
-    status: str
-    bar: tuple[Piece, ...] = ()
-    cells: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,19 +73,10 @@ def chart_of(snapshot: Mapping[str, Any]) -> Chart:
     """The chart of a wire snapshot, live or saved."""
     run, rows = snapshot["run"], snapshot["rows"]
     end = max([float(run.get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows), 1.0])
-    parts: dict[str, list[Row]] = {}
-    for row in rows:
-        if row["kind"] in ("llm", "tool", "attempt"):
-            parts.setdefault(row["task"], []).append(row)
-    lines = []
-    for row in _in_phases(rows):
-        if row["kind"] == "phase":
-            lines.append(_phase_line(row, end))
-        else:
-            lines.append(_task_line(row, parts.get(row["name"], ()), end, run["currency"]))
+    lines = list(lines_of(rows, end, run["currency"]))
     return _chart(
         status=run["status"],
-        title="timed out" if run.get("exit_reason") == "timeout" else run["status"],
+        title=_title(run),
         facts=_facts(run),
         axis=("0 s", duration(end)),
         heads=("time", "tokens", "cost"),
@@ -141,17 +115,10 @@ def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
     )
 
 
-def _in_phases(rows: Sequence[Row]) -> Iterable[Row]:
-    """Tasks in order of declaration, those of a phase below it."""
-    tasks: dict[str | None, list[Row]] = {}
-    for row in rows:
-        if row["kind"] == "task":
-            tasks.setdefault(row.get("phase"), []).append(row)
-    yield from tasks.get(None, ())
-    for row in rows:
-        if row["kind"] == "phase":
-            yield row
-            yield from tasks.get(row["name"], ())
+def _title(run: Mapping[str, Any]) -> str:
+    if run.get("exit_reason") == "timeout":
+        return "timed out"
+    return "waiting for you" if run.get("waiting") and run["status"] == "running" else run["status"].replace("_", " ")
 
 
 def _chart(
@@ -197,6 +164,7 @@ def _facts(run: Mapping[str, Any]) -> Iterable[str]:
         yield ("" if run["cost_complete"] else "at least ") + money(run["cost"], run["currency"])
     elif calls and run.get("cost") is None:
         yield "cost unknown"
+    yield from _budget(run)
     for field, noun in (("tool_call_count", "tool call"), ("errors", "error"), ("retries", "retry")):
         if number := run.get(field):
             yield plural(number, noun)
@@ -206,6 +174,24 @@ def _facts(run: Mapping[str, Any]) -> Iterable[str]:
         yield "scripted replies, no model"
 
 
+def _budget(run: Mapping[str, Any]) -> Iterable[str]:
+    """How much of the budget is spent, by the limit that is nearest."""
+    budget = run.get("budget") or {}
+    limits: dict[str, Callable[[Any], str]] = {
+        "cost": lambda most: money(most, run["currency"]),
+        "tokens": lambda most: f"{count(most)} tokens",
+        "llm_calls": lambda most: plural(most, "model call"),
+    }
+    shares = [
+        (float(budget.get(name) or 0) / most, word(most))
+        for name, word in limits.items()
+        if (most := budget.get(f"max_{name}"))
+    ]
+    if shares:
+        share, limit = max(shares)
+        yield f"{share:.0%} of {limit}"
+
+
 def _failure(run: Mapping[str, Any], lines: Sequence[Line]) -> Iterable[str]:
     """The error that ended the run, unless a task shows it."""
     error = run.get("error")
@@ -213,52 +199,7 @@ def _failure(run: Mapping[str, Any], lines: Sequence[Line]) -> Iterable[str]:
         yield f"{error['type']}: {error['message']}"
 
 
-def _phase_line(row: Row, end: float) -> Line:
-    notes = (f"skipped: {row.get('reason')}",) if row["status"] == "skipped" else ()
-    cells = (_time(row, end), "", "")
-    return Line(span_id=row["span_id"], is_phase=True, name=row["name"], status=row["status"], cells=cells, notes=notes)
-
-
-def _task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> Line:
-    return Line(
-        span_id=row["span_id"],
-        is_indented=bool(row.get("phase")),
-        name=row["name"],
-        agent=row.get("agent") or "",
-        status=row["status"],
-        bar=task_bar(row, parts, end),
-        cells=(_time(row, end), _tokens(row, parts), money(row["cost"], currency) if row.get("cost") else ""),
-        notes=tuple(_notes(row, parts)),
-    )
-
-
 def _planned_line(task: PlannedTask, bar: tuple[Piece, ...]) -> Line:
     cells = (", ".join(task.context), task.llm or "")
-    is_indented = task.phase is not None
-    return Line(name=task.name, is_indented=is_indented, agent=task.agent, status="pending", bar=bar, cells=cells)
-
-
-def _time(row: Row, end: float) -> str:
-    return "" if row.get("start_ms") is None else duration(stop_of(row, end) - row["start_ms"])
-
-
-def _tokens(row: Row, parts: Sequence[Row]) -> str:
-    used = (row.get("input_tokens"), row.get("output_tokens"))
-    if not any(part["kind"] == "llm" for part in parts) or (row["status"] == "running" and None in used):
-        return ""
-    return " → ".join("?" if number is None else count(number) for number in used)
-
-
-def _notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
-    if row["status"] == "skipped":
-        yield f"skipped: {row.get('reason')}"
-    elif row.get("error_type"):
-        yield f"{row['error_type']}: {row.get('error_message') or 'no message'}"
-    reasons = [str(part["retry_reason"]) for part in parts if part["kind"] == "attempt" and part.get("retry_reason")]
-    if reasons:
-        yield f"{plural(len(reasons), 'retry')}: {', '.join(dict.fromkeys(reasons))}"
-    broken = [
-        part.get("tool") or part["name"] for part in parts if part["kind"] == "tool" and part["status"] == "error"
-    ]
-    if broken:
-        yield f"{plural(len(broken), 'tool error')}: {', '.join(dict.fromkeys(broken))}"
+    depth = 0 if task.phase is None else 1
+    return Line(name=task.name, depth=depth, agent=task.agent, status="pending", bar=bar, cells=cells)

@@ -6,9 +6,11 @@ before there is anything to stop. While the guard is held, an interrupt is a cal
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 from typing import Self
@@ -23,6 +25,8 @@ class InterruptGuard:
     def __init__(self) -> None:
         self._action: Callable[[], None] | None = None
         self._is_interrupted = False
+        self._is_blocking = False
+        self._is_recalled = False
         self._give_back: Callable[[], object] | None = None
 
     def __enter__(self) -> Self:
@@ -43,9 +47,40 @@ class InterruptGuard:
         if self._is_interrupted:
             action()
 
+    @contextmanager
+    def blocking(self) -> Iterator[None]:
+        """For what blocks, such as a prompt: inside, an interrupt raises, too, and so does `recall`.
+
+        Raises:
+            KeyboardInterrupt: from inside.
+        """
+        self._is_blocking = True
+        try:
+            yield
+        finally:
+            self._is_blocking = False
+
+    def recall(self) -> None:
+        """Have the main thread leave what blocks it; no interrupt, so nothing is called. From any other thread."""
+        if self._give_back is None or threading.current_thread() is threading.main_thread():
+            return
+        self._is_recalled = True
+        if hasattr(signal, "pthread_kill"):
+            # A real signal, because a terminal's read in C notices nothing else.
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        else:
+            _thread.interrupt_main()
+
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        if self._is_recalled:
+            self._is_recalled = False
+            if self._is_blocking:
+                raise KeyboardInterrupt
+            return
         if self._is_interrupted:
             raise KeyboardInterrupt
         self._is_interrupted = True
         if self._action is not None:
             self._action()
+        if self._is_blocking:
+            raise KeyboardInterrupt

@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextvars
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.cell.cell import Cell
     from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.ensemble.handle import RunHandle
+    from ensemble_notebook.notebook.review import CellReviewer
     from ensemble_notebook.notebook.screen import Screen
 
 _OVERVIEW: Final = """\
@@ -105,6 +107,7 @@ class EnsembleMagics(Magics):
 
     def _run(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options) -> None:
         from ensemble_notebook.notebook.mode import mode_of
+        from ensemble_notebook.notebook.review import CellReviewer
         from ensemble_notebook.notebook.screen import screen_for
 
         assert self.shell is not None
@@ -114,16 +117,26 @@ class EnsembleMagics(Magics):
             has_timeline=self.timeline and options.has_timeline,
             is_background=options.is_background,
         )
+        reviewer = CellReviewer(has_timeline=screen.has_buttons, has_console=not options.is_background)
+        start = partial(
+            ensemble.start,
+            inputs,
+            timeout=options.timeout,
+            record=options.record,
+            replay=options.replay,
+            listeners=(*screen.listeners, reviewer),
+            review_handler=reviewer.ask,
+        )
         if options.is_background:
-            handle = ensemble.start(inputs, timeout=options.timeout, listeners=screen.listeners)
+            handle = start()
             self._names[options.out] = handle
             screen.open(handle.plan)
-            screen.follow(handle)
+            screen.follow(handle, reviewer)
             _start_waiting(handle, screen)
         else:
-            self._run_here(ensemble, inputs, options, screen)
+            self._run_here(start, options.out, screen, reviewer)
 
-    def _run_here(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options, screen: Screen) -> None:
+    def _run_here(self, start: Callable[[], RunHandle], out: str, screen: Screen, reviewer: CellReviewer) -> None:
         """Run to the end. An interrupt at any moment stops the run, and what was done by then is bound (E35, C13).
 
         Where the run could not be stopped in time, its handle is bound, which has the output later.
@@ -131,18 +144,18 @@ class EnsembleMagics(Magics):
         from ensemble_notebook.notebook.interrupt import InterruptGuard
 
         with InterruptGuard() as guard:
-            handle = ensemble.start(inputs, timeout=options.timeout, listeners=screen.listeners)
+            handle = start()
             guard.call(handle.cancel)
             try:
                 screen.open(handle.plan)
-                screen.follow(handle)
-                handle.result()
+                screen.follow(handle, reviewer)
+                handle.result(while_waiting=lambda: reviewer.attend(guard, screen.paused))
             except RunInterrupted:
                 raise
             except KeyboardInterrupt:
                 handle.interrupted()
             finally:
-                self._names[options.out] = handle if handle.output is None else handle.output
+                self._names[out] = handle if handle.output is None else handle.output
                 screen.close(handle.output)
 
 

@@ -13,7 +13,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.notebook.bar import GAP, WIDTH, Piece
-from ensemble_notebook.notebook.chart import MARKS, Chart, Line, chart_of, chart_of_plan
+from ensemble_notebook.notebook.chart import MARKS, Chart, chart_of, chart_of_plan
+from ensemble_notebook.notebook.line import Line
 from ensemble_notebook.notebook.markdown import plain
 from ensemble_notebook.notebook.wording import plural
 from ensemble_notebook.trace.fold import TraceFold
@@ -35,10 +36,17 @@ _COLORS: Final = {
     "llm": "#6c6ce6",
     "tool": "#0f97a0",
     "handler": "#0f97a0",
+    "delegation": "#0f97a0",
+    "review": "#b9801a",
     "critical": "#6c6ce6",
     "task": "#7b8088",
     "pending": "#7b8088",
     "backoff": "#b9801a",
+    "wait": "#b9801a",
+    "waiting": "#b9801a",
+    "completed_with_warnings": "#b9801a",
+    "budget_exceeded": "#b9801a",
+    "exited_early": "#b9801a",
     "running": "#6c6ce6",
     "error": "#e0364a",
     "cancelled": "#7b8088",
@@ -127,11 +135,11 @@ def _headline(chart: Chart) -> str:
 
 
 def _html_rows(line: Line, columns: int) -> str:
-    name = _escaped(_short(line.name))
+    name = ("↳ " if line.is_worker else "") + _escaped(_short(line.name))
     mark = _colored(MARKS[line.status], line.status)
     label = f"{mark} <strong>{name}</strong>" if line.is_phase else f"{mark} {name}"
     bar = "".join(_html_piece(piece) for piece in line.bar)
-    indent = ";padding-left:1.4em" if line.is_indented else ""
+    indent = f";padding-left:{1.4 * line.depth:g}em" if line.depth else ""
     cells = "".join(f'<td style="{_NUMBER}">{_escaped(cell)}</td>' for cell in line.cells)
     html = (
         f'<tr style="border:0;background:none"><td style="{_CELL}{indent}">{label}</td>'
@@ -190,7 +198,7 @@ def _axis(chart: Chart) -> str:
 
 
 def _label(line: Line) -> str:
-    return ("  " if line.is_indented else "") + _short(line.name)
+    return "  " * line.depth + ("↳ " if line.is_worker else "") + _short(line.name)
 
 
 def _short(name: str) -> str:

@@ -7,6 +7,7 @@ while the cell runs and only updated later: one that is made later may land in w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.display import display as untyped_display
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.domain.plan import ExecutionPlan
     from ensemble_notebook.ensemble.handle import RunHandle
     from ensemble_notebook.ensemble.output import EnsembleOutput
+    from ensemble_notebook.notebook.review import CellReviewer
     from ensemble_notebook.notebook.terminal import TerminalTable
 
 display: Any = untyped_display
@@ -33,15 +35,20 @@ class Screen(Protocol):
 
     Attributes:
         listeners: what has to hear of the run, so that it can be followed.
+        has_buttons: a person may be able to answer in what is shown.
     """
 
     listeners: Sequence[Any]
+    has_buttons: bool
 
     def open(self, plan: ExecutionPlan) -> None:
         """First sign of life."""
 
-    def follow(self, handle: RunHandle, /) -> None:
-        """Show the run while it goes on."""
+    def follow(self, handle: RunHandle, reviewer: CellReviewer, /) -> None:
+        """Show the run while it goes on, with what it asks."""
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Whatever moves rests inside, so that there can be a prompt."""
 
     def close(self, output: EnsembleOutput | None) -> None:
         """Show what stays; None where the run was given up before it had an end."""
@@ -63,6 +70,7 @@ class NotebookScreen:
 
     def __init__(self, live: Live | None, *, has_timeline: bool, is_background: bool) -> None:
         self.listeners: Sequence[Any] = () if live is None else (live,)
+        self.has_buttons = live is not None
         self._live = live
         self._has_timeline = has_timeline
         self._is_background = is_background
@@ -77,13 +85,17 @@ class NotebookScreen:
             # The cell is over when the answer comes: its place has to be made now.
             self._answer = display(_text_bundle(""), raw=True, display_id=True)
 
-    def follow(self, handle: RunHandle, /) -> None:
+    def follow(self, handle: RunHandle, reviewer: CellReviewer, /) -> None:
         if self._live is not None:
             from ensemble_notebook.notebook.timeline import TimelineWidget
 
-            self._widget = TimelineWidget(self._live.wire, handle.cancel)
+            self._widget = TimelineWidget(self._live.wire, handle.cancel, reviewer)
             self._timeline.update(self._widget)
             self._live.show(self._widget)
+
+    def paused(self) -> AbstractContextManager[None]:
+        """A page goes on by itself; nothing is in the way of a prompt."""
+        return nullcontext()
 
     def close(self, output: EnsembleOutput | None) -> None:
         if self._live is not None:
@@ -110,6 +122,8 @@ class NotebookScreen:
 class TerminalScreen:
     """A table that moves while the cell runs, and the answer below it. In the background nothing is shown."""
 
+    has_buttons = False
+
     def __init__(self, cost: CostConfiguration | None, *, has_timeline: bool, is_background: bool) -> None:
         from rich.console import Console
 
@@ -123,12 +137,15 @@ class TerminalScreen:
     def open(self, plan: ExecutionPlan) -> None:
         """The table appears with its first event, which is there at once."""
 
-    def follow(self, _handle: RunHandle, /) -> None:
+    def follow(self, _handle: RunHandle, _reviewer: CellReviewer, /) -> None:
         if self._live is not None:
             from ensemble_notebook.notebook.terminal import TerminalTable
 
             self._table = TerminalTable(self._live.wire, self._console)
             self._live.show(self._table)
+
+    def paused(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._table is None else self._table.paused()
 
     def close(self, output: EnsembleOutput | None) -> None:
         if self._live is not None:

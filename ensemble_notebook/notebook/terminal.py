@@ -5,6 +5,9 @@ Only for a real terminal; where output goes elsewhere, nothing could move.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console, Group
@@ -22,6 +25,13 @@ _STYLES: Final = {
     "llm": "blue",
     "tool": "cyan",
     "handler": "cyan",
+    "delegation": "cyan",
+    "review": "yellow",
+    "wait": "yellow",
+    "waiting": "yellow",
+    "completed_with_warnings": "yellow",
+    "budget_exceeded": "yellow",
+    "exited_early": "yellow",
     "critical": "blue",
     "task": "bright_black",
     "pending": "bright_black",
@@ -45,17 +55,40 @@ class TerminalTable:
     def __init__(self, wire: Wire, console: Console) -> None:
         self._wire = wire
         self._console = console
-        self._live = Live(console=console, auto_refresh=False, transient=True)
-        self._live.start()
+        self._lock = threading.Lock()
+        self._live: Live | None = None
+        self._start()
 
     def paint(self, _is_last: bool, /) -> None:
         """Draw the table again."""
-        self._live.update(drawn(chart_of(self._wire.snapshot())), refresh=True)
+        with self._lock:
+            if self._live is not None:
+                self._live.update(drawn(chart_of(self._wire.snapshot())), refresh=True)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The table is gone inside, so that a person can be asked something in its place."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start()
 
     def close(self) -> None:
         """Leave the last table behind, for good."""
-        self._live.stop()
+        self._stop()
         self._console.print(drawn(chart_of(self._wire.snapshot())))
+
+    def _start(self) -> None:
+        with self._lock:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+
+    def _stop(self) -> None:
+        with self._lock:
+            if self._live is not None:
+                self._live.stop()
+                self._live = None
 
 
 def drawn(chart: Chart) -> Any:
@@ -72,9 +105,10 @@ def drawn(chart: Chart) -> Any:
     for line in chart.lines:
         style = _STYLES.get(line.status, "")
         name = Text.assemble(
-            "  " if line.is_indented else "",
+            "  " * line.depth,
             (MARKS[line.status], style),
             " ",
+            ("↳ " if line.is_worker else "", "bright_black"),
             (plain(line.name), "bold" if line.is_phase else ""),
         )
         bar = Text.assemble(*((piece.text, _STYLES.get(piece.kind, "")) for piece in line.bar))

@@ -19,6 +19,7 @@ from IPython.core.getipython import get_ipython
 
 from ensemble_notebook.notebook.mode import Mode, mode_of
 from ensemble_notebook.notebook.picture import output_bundle, snapshot_bundle, wire_of
+from ensemble_notebook.notebook.review import CellReviewer, decision_of
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.output import EnsembleOutput
@@ -49,9 +50,12 @@ class TimelineWidget(anywidget.AnyWidget):
 
     snapshot = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, wire: Wire, stop: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, wire: Wire, stop: Callable[[], None] | None = None, reviewer: CellReviewer | None = None
+    ) -> None:
         self._wire = wire
         self._stop = stop
+        self._reviewer = reviewer
         self._lock = threading.Lock()
         self._next_snapshot = 0.0
         super().__init__(snapshot=wire.snapshot())
@@ -72,7 +76,8 @@ class TimelineWidget(anywidget.AnyWidget):
                 spent = time.monotonic() - now
                 self._next_snapshot = now + max(_SNAPSHOT_INTERVAL_S, _SNAPSHOT_SHARE * spent)
             if is_last:
-                self._stop = None  # nothing is left to stop, and the run's handle would keep its output alive
+                # Nothing is left to stop or to answer, and the run's handle would keep its output alive.
+                self._stop = self._reviewer = None
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """The widget, and beside it the static picture for places that have no widgets."""
@@ -92,14 +97,26 @@ class TimelineWidget(anywidget.AnyWidget):
         """Answer a view. Called on any thread; quick, and touches nothing but the wire and the run's handle."""
         kind = content.get("kind") if isinstance(content, dict) else None
         with self._lock:
+            if self._reviewer is not None:
+                self._reviewer.hear()
             if kind == "hello":
                 self._greet(content.get("have"))
             elif kind == "ping":
                 self.send({"kind": "pong", "nonce": content.get("nonce")})
             elif kind == "details":
-                self.send(self._wire.details(str(content.get("span_id"))))
+                self._tell(str(content.get("span_id")))
+            elif kind == "review" and self._reviewer is not None:
+                decision = decision_of(content.get("verdict"), content.get("text"))
+                if decision is not None:
+                    self._reviewer.answer(str(content.get("span_id")), decision)
             elif kind == "stop" and self._stop is not None:
                 self._stop()
+
+    def _tell(self, span_id: str) -> None:
+        """Send the details of a span; of a question all of its text, since a person may want to edit it."""
+        details = self._wire.details(span_id)
+        text = None if self._reviewer is None else self._reviewer.text_of(span_id)
+        self.send(details if text is None else {**details, "input": text})
 
     def _greet(self, have: Any) -> None:
         """Send what a view lacks; one that knows nothing, or something else, gets a snapshot."""

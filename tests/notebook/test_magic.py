@@ -228,7 +228,7 @@ def test_run_that_does_not_stop_in_time_leaves_its_handle(kitchen, monkeypatch, 
         started.set()
         go_on.wait(20)
 
-    def give_up(_):
+    def give_up(_, **_options):
         started.wait(20)
         raise KeyboardInterrupt
 
