@@ -108,6 +108,7 @@ class ScriptedChatModel(BaseChatModel):
         rules: ``(pattern, answer)`` pairs that are tried first; see `match`.
         default: the answer where neither has one.
         model_name: shown in views.
+        max_tokens: in one reply, as `count_tokens` counts them; what is longer is cut off, as a provider does it.
 
     Raises:
         LookupError: on a request for which the script has no answer, or none left.
@@ -119,6 +120,7 @@ class ScriptedChatModel(BaseChatModel):
     rules: Sequence[tuple[Any, Any]] = ()
     default: Any = None
     model_name: str = "scripted"
+    max_tokens: int | None = None
     _calls: list[ScriptedCall] = []  # noqa: RUF012 - pydantic gives each model its own
     _positions: dict[Any, int] = {}  # noqa: RUF012
 
@@ -174,7 +176,7 @@ class ScriptedChatModel(BaseChatModel):
             line = self._choose(messages)
         while callable(line) and not isinstance(line, type):
             line = line(messages)
-        return _Take(line, messages, number, self.model_name)
+        return _Take(line, messages, number, self.model_name, kwargs.get("max_tokens", self.max_tokens))
 
     def _choose(self, messages: Sequence[BaseMessage]) -> Any:
         opening = "\n".join(text_of(each.content) for each in messages[:2] if each.type in ("system", "human"))
@@ -208,7 +210,9 @@ class ScriptedChatModel(BaseChatModel):
 class _Take:
     """One answer, played."""
 
-    def __init__(self, line: Any, messages: Sequence[BaseMessage], number: int, model_name: str) -> None:
+    def __init__(
+        self, line: Any, messages: Sequence[BaseMessage], number: int, model_name: str, most: int | None
+    ) -> None:
         self.error: BaseException | None = None
         reply = Reply()
         match line:
@@ -225,14 +229,17 @@ class _Take:
                 self.error = line
             case _:
                 raise TypeError(f"A script takes texts, Reply, ToolUse and Fail, not {type(line).__name__}.")
-        self.text, self.delay = reply.text, reply.delay
+        self.delay = reply.delay
+        said = [reply.text, *(_json(call.arguments) for call in reply.calls)]
+        self.text, *arguments = kept = _cut(said, most)
         self._calls = [
-            (f"call_{number}_{place}", call.name, _json(call.arguments)) for place, call in enumerate(reply.calls)
+            (f"call_{number}_{place}", call.name, text)
+            for place, (call, text) in enumerate(zip(reply.calls, arguments, strict=False))
         ]
         read = sum(count_tokens(text_of(each.content)) for each in messages)
         written = count_tokens(self.text) + sum(count_tokens(arguments) for _, _, arguments in self._calls)
         self._usage = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
-        finish_reason = "tool_calls" if self._calls else "stop"
+        finish_reason = "length" if kept != said else "tool_calls" if self._calls else "stop"
         self._metadata = {"model_name": model_name, "finish_reason": finish_reason, "model_provider": "scripted"}
 
     def result(self) -> ChatResult:
@@ -260,6 +267,18 @@ class _Take:
 def count_tokens(text: str) -> int:
     """Words and punctuation marks: the same for every script, on every machine."""
     return len(_TOKEN.findall(text))
+
+
+def _cut(texts: Sequence[str], most: int | None) -> list[str]:
+    """The texts up to so many tokens in all; those after the end are missing, but for the first."""
+    kept: list[str] = []
+    for text in texts:
+        ends = [token.end() for token in _TOKEN.finditer(text)]
+        if most is not None and len(ends) > most:
+            return [*kept, text[: ends[most - 1]]] if most else (kept or [""])
+        kept.append(text)
+        most = None if most is None else most - len(ends)
+    return kept
 
 
 def echo_model() -> ScriptedChatModel:
