@@ -1,9 +1,9 @@
 """What a run will take, before anything is called: no model is started, none is asked (E4).
 
 The low end is one short reply for each task that surely runs. The high end is the most that each agent is allowed: all
-its tool calls, one in each reply, and every reply as long as it may be; prompts are counted by their bytes, as a budget
-counts them. Not in it, since nobody can know: requests that fail and are tried again, the work that peers delegate to
-each other, what memory adds to a prompt, and tasks and phases that a review sends back.
+its tool calls, one in each reply, and every reply as long as it may be; prompts are counted by their bytes, much as a
+budget counts them. Not in it, since nobody can know: requests that fail and are tried again, the work that peers
+delegate to each other, what memory adds to a prompt, and tasks and phases that a review sends back.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from ensemble_notebook.models.identity import Identity, identify
 BYTES_PER_TOKEN: Final = 4
 SHORT_REPLY: Final = 50
 TOOL_RESULT: Final = 1000
+# What providers put around the texts of a prompt and its tools.
+WRAPPING: Final = 1024
 
 _FREE: Final = Range(Decimal(0), Decimal(0))
 
@@ -62,6 +64,7 @@ def price_problems(ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing,
     if budget is None or budget.max_cost is None or budget.allow_unknown_cost:
         return
     used = {llm_key(llm): llm for node in graph.workers for llm in (node.llm, node.fallback_llm) if llm is not None}
+    used |= {llm_key(member.llm): member.llm for member in graph.team}
     sample = TokenUsage(input_tokens=1, output_tokens=1)
     for llm in used.values():
         try:
@@ -213,4 +216,4 @@ def _reply(model: Identity) -> Range[int]:
 def _size(texts: list[str]) -> Range[int]:
     """Tokens of texts: a quarter of their bytes is usual, and more than their bytes can't be."""
     size = sum(len(text.encode()) for text in texts)
-    return Range(size // BYTES_PER_TOKEN, size)
+    return Range(size // BYTES_PER_TOKEN, size + WRAPPING)

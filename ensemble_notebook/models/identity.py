@@ -31,8 +31,7 @@ def identify(llm: Any) -> Identity:
     """
     if not isinstance(llm, str | Mapping):
         core = adoption.core_of(llm)
-        most = getattr(core, "max_tokens", None)
-        return Identity(adoption.name_of(core), adoption.provider_of(core), most if isinstance(most, int) else None)
+        return Identity(adoption.name_of(core), adoption.provider_of(core), adoption.limit_of(llm))
     match parse_spec(llm):
         case OpenAISpec() as spec:
             endpoint = resolve(spec)

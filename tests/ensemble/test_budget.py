@@ -1,0 +1,146 @@
+"""Budgets against a server that keeps its own ledger (E36)."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+import re
+import threading
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from ensemble_notebook.domain.agent import Agent
+from ensemble_notebook.domain.cost import CostConfiguration
+from ensemble_notebook.domain.limit import Budget
+from ensemble_notebook.engine.account import account_of
+from ensemble_notebook.engine.clock import SystemClock
+from ensemble_notebook.engine.limit import Limits
+from ensemble_notebook.engine.llm_call import LlmCaller
+from ensemble_notebook.engine.stream import EventStream, Scope
+from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError
+from ensemble_notebook.models.source import ModelSource
+from ensemble_notebook.trace.price import price_of
+from tests.support.openai_server import Answer, OpenAIServer, Request
+
+CALLERS = 200
+RATES = CostConfiguration(input_rate="0.001", output_rate="0.003")
+FATE = re.compile(r"fate=(\w+) share=(\d+)")
+
+
+@dataclass
+class Bill:
+    """The provider's own ledger: what it has counted after each request that came, paid by the client or not."""
+
+    tokens: list[int] = field(default_factory=lambda: [0])
+    cost: list[Decimal] = field(default_factory=lambda: [Decimal(0)])
+    calls: int = 0
+
+    def answer(self, request: Request) -> Answer:
+        """Counts at arrival, and as much as a provider could: each byte a token, and output up to the limit sent."""
+        self.calls += 1
+        found = FATE.search(request.prompt)
+        assert found is not None
+        fate, share = found[1], int(found[2])
+        if fate == "refused":
+            return Answer.status(429)
+        most = request.body.get("max_completion_tokens") or request.body.get("max_tokens") or 5000
+        inputs = sum(len(str(message["content"]).encode()) for message in request.messages)
+        usage = (inputs, most * share // 100)
+        self.tokens.append(self.tokens[-1] + sum(usage))
+        self.cost.append(self.cost[-1] + usage[0] * RATES.input_rate + usage[1] * RATES.output_rate)
+        match fate:
+            case "cut":
+                return Answer(cut="before", usage=usage)
+            case "hangs":
+                return Answer(delay=30, usage=usage)
+            case "silent":
+                return Answer(usage=None)
+        return Answer(usage=usage, delay=share / 5000)
+
+
+@dataclass
+class Crowd:
+    """Callers of random sizes and fates, on several threads with a loop each, under one budget."""
+
+    budget: Budget
+    url: str
+    chance: random.Random
+    refusals: list[BudgetExceededError] = field(default_factory=list)
+    replies: int = 0
+    failures: int = 0
+
+    def __post_init__(self) -> None:
+        from langchain_openai import ChatOpenAI
+
+        make = functools.partial(ChatOpenAI, model="m", base_url=self.url, api_key="k")
+        self.models = [make(max_tokens=most) for most in (10, 100, 400)] + [make()]
+
+    def run(self, threads: int) -> None:
+        plans = [self.plan() for _ in range(CALLERS)]
+        parts = [plans[number::threads] for number in range(threads)]
+        running = [threading.Thread(target=asyncio.run, args=[self.part(part)]) for part in parts]
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join(120)
+            assert not thread.is_alive()
+
+    def plan(self) -> tuple[Any, str, float | None]:
+        fate = self.chance.choices(["ok", "refused", "cut", "hangs", "silent"], [70, 10, 5, 10, 5])[0]
+        patience = 0.05 * self.chance.random() if fate == "hangs" or self.chance.random() < 0.1 else None
+        prompt = f"fate={fate} share={self.chance.randint(0, 100)} " + "é" * self.chance.randint(0, 400)
+        return self.chance.choice(self.models), prompt, patience
+
+    async def part(self, plans: list[tuple[Any, str, float | None]]) -> None:
+        source = ModelSource()
+        await asyncio.gather(*[self.call(source, *plan) for plan in plans])
+
+    async def call(self, source: ModelSource, model: Any, prompt: str, patience: float | None) -> None:
+        pricing = functools.partial(price_of, rates=RATES)
+        agent = Agent(role="Cook", goal="g", llm="local", max_retries=0)
+        port = await source.prepare(model, print)
+        caller = LlmCaller(agent, "t", port, streams=False, limits=Limits(self.budget, (), pricing))
+        scope = Scope(EventStream("r", SystemClock()), "r")
+        asking = asyncio.ensure_future(caller.ask(port.open("s", prompt), scope))
+        done, _ = await asyncio.wait([asking], timeout=patience)
+        if not done:
+            asking.cancel()
+            await asyncio.wait([asking])
+        error = asyncio.CancelledError() if asking.cancelled() else asking.exception()
+        match error:
+            case None:
+                self.replies += 1
+            case BudgetExceededError():
+                self.refusals.append(error)
+            case AgentExecutionError() | asyncio.CancelledError():
+                self.failures += 1
+            case _:
+                raise error
+
+
+@pytest.mark.parametrize("limits", [{"max_tokens": 30_000}, {"max_cost": "60"}, {"max_llm_calls": 90}], ids=str)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_two_hundred_callers_side_by_side_never_pass_the_cap_e36(limits: dict[str, Any], seed: int) -> None:
+    bill, budget = Bill(), Budget(**limits)
+    with OpenAIServer(choose=bill.answer) as server:
+        crowd = Crowd(budget, server.url, random.Random(seed))
+        crowd.run(threads=2)
+    account, (name, limit) = account_of(budget), next(iter(budget.limits.items()))
+    served = {"max_tokens": bill.tokens, "max_cost": bill.cost, "max_llm_calls": [bill.calls]}[name]
+    assert max(served) <= account.booked.amount(name) <= limit
+    assert account.held.amount(name) == 0
+    assert crowd.replies > 10
+    assert crowd.failures > 10
+    assert len(crowd.refusals) > 10
+    assert {error.limit for error in crowd.refusals} == {name}
+    needed = [
+        Decimal(found[1].replace(",", ""))
+        for each in crowd.refusals
+        if (found := re.search(r"take ([\d.,]+) ", str(each)))
+    ]
+    # What a refusal leaves behind is less than it needed, and nothing is ever given back after that.
+    assert account.left(name) < min(needed, default=Decimal(1))
