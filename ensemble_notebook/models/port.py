@@ -54,7 +54,7 @@ class LangChainPort:
 
         model = self.model
         if tools and self.calls_tools:
-            functions = [_to_function(each) for each in tools]
+            functions = [to_function(each) for each in tools]
             model = with_core(model, lambda core: core.bind_tools(functions))
         if schema is not None and self.takes_schema:
             model = with_core(model, lambda core: held_to_schema(core, schema))
@@ -122,7 +122,7 @@ class LangChainConversation:
         return joined(chunks), "".join(pieces)
 
 
-def _to_function(tool: ToolSpec) -> dict[str, Any]:
+def to_function(tool: ToolSpec) -> dict[str, Any]:
     """A tool in OpenAI's form, which every LangChain model takes."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     return {"type": "function", "function": function}

@@ -6,11 +6,11 @@ Requests are known by what they say, not by when they come, so that runs may do 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 from ensemble_notebook.domain.metric import NO_USAGE
@@ -19,10 +19,13 @@ from ensemble_notebook.domain.secret import protect
 from ensemble_notebook.errors import ReplayError
 from ensemble_notebook.models import adoption
 from ensemble_notebook.models.answer import Answers
+from ensemble_notebook.models.bound import message_bound, request_bound
 from ensemble_notebook.models.document import advice
 from ensemble_notebook.models.fault import classify
 from ensemble_notebook.models.openai import KEY_VARIABLE
+from ensemble_notebook.models.port import to_function
 from ensemble_notebook.models.portrait import Portrait, named
+from ensemble_notebook.models.response_format import response_format
 from ensemble_notebook.models.spec import OpenAISpec, parse_spec
 from ensemble_notebook.models.transcript import Failed, RecordedExchange, Request, Stopped, answered, opening, said
 
@@ -116,7 +119,20 @@ class ReplayPort(Portrait):
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
     ) -> ReplayConversation:
         """Begin a conversation."""
-        return ReplayConversation(self.answers, opening(self.llm, system, user, tools, schema), self.pace)
+        request = opening(self.llm, system, user, tools, schema)
+        bound = self._options_bound(tools, schema) + _message_bound(system) + _message_bound(user)
+        return ReplayConversation(self.answers, request, bound, self.pace)
+
+    def _options_bound(self, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None) -> int:
+        """As of the port that was recorded, so that a budget is used up at the same request (E36)."""
+        if self.is_scripted:
+            return 0
+        options: list[dict[str, Any]] = []
+        if tools and self.calls_tools:
+            options.append({"tools": [to_function(tool) for tool in tools]})
+        if schema is not None:
+            options.append({"extra_body": {"response_format": response_format(schema)}})
+        return request_bound(options)
 
     def classify(self, error: Exception) -> Fault:
         """What it meant when it was recorded; a refusal of the recording has cost nothing."""
@@ -130,18 +146,20 @@ class ReplayPort(Portrait):
 class ReplayConversation:
     """A `Conversation` with a recording."""
 
-    def __init__(self, answers: Answers, request: Request, pace: float) -> None:
+    def __init__(self, answers: Answers, request: Request, bound: int, pace: float) -> None:
         self._answers = answers
         self._request = request
+        self._bound = bound
         self._pace = pace
 
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
         self._request = (*self._request, answered(call.id, call.name, text))
+        self._bound += _message_bound(text, name=call.name, tool_call_id=call.id)
 
     def input_bound(self) -> int:
-        """No token is shorter than a byte."""
-        return len(json.dumps(self._request, ensure_ascii=False).encode(errors="replace"))
+        """Tokens that the next request could have had at most."""
+        return self._bound
 
     async def reply(
         self,
@@ -167,6 +185,8 @@ class ReplayConversation:
             case ModelReply() as reply:
                 await _spoken(exchange.pieces or (reply.text,), seconds, on_token)
                 self._request = (*self._request, *said(reply))
+                calls = [{"name": each.name, "args": each.arguments, "id": each.id} for each in reply.tool_calls]
+                self._bound += _message_bound(reply.text, tool_calls=[each | {"type": "tool_call"} for each in calls])
                 return reply
 
     def _without_reply(self, exchange: RecordedExchange) -> str:
@@ -175,6 +195,10 @@ class ReplayConversation:
             f"Exchange {exchange.number} of the recording {path} has no reply: it was stopped after "
             f"{exchange.seconds:g} s. {advice(path)}"
         )
+
+
+def _message_bound(text: str, **more: Any) -> int:
+    return message_bound(SimpleNamespace(content=text, additional_kwargs={}, **more))
 
 
 async def _spoken(pieces: Iterable[str], seconds: float, on_token: Callable[[str], None] | None) -> None:

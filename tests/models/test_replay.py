@@ -287,10 +287,19 @@ def test_request_that_was_stopped_gets_no_answer_for_as_long_and_then_says_so(pa
     assert re.match(r"Exchange 1 of the recording .* has no reply: it was stopped after 0\.1\d* s\. Record", refusal)
 
 
-def test_bound_of_a_prompt_is_not_less_than_its_bytes(record, path):
-    llm = record(["ok"], ([plain], {}))
-    port = asyncio.run(ReplaySource(path).prepare(llm, print))
-    assert port.open("s" * 1000, "\N{FIRE}" * 1000, [SEARCH]).input_bound() > 5000
+@pytest.mark.parametrize("tools", [[], [SEARCH]])
+def test_bounds_of_prompts_are_the_recorded_ones(record, path, tools):
+    bounds = []
+
+    async def measure(conversation):
+        bounds.append(conversation.input_bound())
+
+    steps = [measure, answering("f\N{LATIN SMALL LETTER U WITH DIAERESIS}nf"), measure, plain, measure]
+    opening = {"tools": tools, "user": "\N{FIRE}" * 1000}
+    llm = record([Answer("Let me see.", calls=[("search", {"q": "steak"})]), "ok"], (steps, opening))
+    converse(ReplaySource(path), llm, *steps, **opening)
+    assert bounds[:3] == bounds[3:]
+    assert bounds[0] > 4000
 
 
 def test_file_cut_anywhere_is_refused_or_whole(record, path):
