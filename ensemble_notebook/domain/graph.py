@@ -16,7 +16,7 @@ from ensemble_notebook.domain.choice import Workflow
 from ensemble_notebook.domain.condition import Condition
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.role import HANDLER_ROLE, derived_agent, derived_role
+from ensemble_notebook.domain.role import HANDLER_ROLE, derived_agent, derived_role, role_slug
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.errors import Problem, did_you_mean
 
@@ -286,8 +286,8 @@ def _free_name(task: Task, position: int, taken: dict[str, Task]) -> str:
         role = HANDLER_ROLE
     else:
         role = task.agent.role if task.agent else derived_role(task.description)
-    stem = re.sub(r"[^a-z0-9]+", "_", role.lower()).strip("_") or "task"
-    name, bump = f"{stem}_{position}", 1
+    stem, bump = role_slug(role), 1
+    name = f"{stem}_{position}"
     while name in taken:
         bump += 1
         name = f"{stem}_{position}_{bump}"

@@ -6,20 +6,34 @@ What the fields must be by themselves is checked here; what they must be for an 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ensemble_notebook.domain.definition import Checked, definition
+from ensemble_notebook.domain.tool import TaskInput
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.agent import Agent
-    from ensemble_notebook.domain.tool import TaskInput
 
 MANAGER_ROLE: Final = "Manager"
+MANAGER_GOAL: Final = "Have your workers do every task, check what they deliver, and make one final answer of it."
 
 DELEGATE: Final = "delegate"
 DELEGATE_TASK: Final = "delegate_task"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedTask(TaskInput):
+    """A task as the manager is told about it; nothing is done of it by then.
+
+    Attributes:
+        builds_on: names of the tasks whose results it needs.
+        suggested_worker: role of the agent that the task names, if it names one.
+    """
+
+    builds_on: tuple[str, ...] = ()
+    suggested_worker: str | None = None
 
 
 class ManagerPrompt(Protocol):
@@ -28,7 +42,7 @@ class ManagerPrompt(Protocol):
     def system(self, workers: Sequence[Agent], /) -> str:
         """The system prompt."""
 
-    def user(self, tasks: Sequence[TaskInput], /) -> str:
+    def user(self, tasks: Sequence[ManagedTask], /) -> str:
         """The user prompt; descriptions and expected outputs are resolved."""
 
 

@@ -37,6 +37,11 @@ def derived_role(description: str) -> str:
     return "Agent"
 
 
+def role_slug(role: str) -> str:
+    """A role as a part of names: lower-case ASCII letters, digits and underscores; ``"task"`` where it has none."""
+    return re.sub(r"[^a-z0-9]+", "_", role.lower()).strip("_") or "task"
+
+
 def derived_agent(description: str) -> Agent:
     """The agent of an agentless task: its goal is the description."""
     return Agent(role=derived_role(description), goal=description)

@@ -10,12 +10,10 @@ from ensemble_notebook.domain.agent import Agent
 from ensemble_notebook.domain.choice import Workflow
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.graph import Graph, Member, TaskNode, llm_of
-from ensemble_notebook.domain.hierarchy import MANAGER_ROLE, same_role
+from ensemble_notebook.domain.hierarchy import MANAGER_GOAL, MANAGER_ROLE, same_role
 from ensemble_notebook.domain.task import Task
 
 MANAGER_NAME: Final = "manager"
-
-_GOAL: Final = "Have your workers do every task, check what they deliver, and make one final answer of it."
 
 
 def team_of(ensemble: EnsembleDefinition, graph: Graph) -> tuple[Member, ...]:
@@ -54,7 +52,7 @@ def with_team(ensemble: EnsembleDefinition, graph: Graph) -> Graph:
 
 
 def _manager(ensemble: EnsembleDefinition, graph: Graph, team: tuple[Member, ...]) -> TaskNode:
-    agent = Agent(role=MANAGER_ROLE, goal=_GOAL, max_iterations=ensemble.manager_max_iterations)
+    agent = Agent(role=MANAGER_ROLE, goal=MANAGER_GOAL, max_iterations=ensemble.manager_max_iterations)
     candidates = (ensemble.manager_llm, ensemble.llm, team[0].llm)
     return TaskNode(
         index=0,

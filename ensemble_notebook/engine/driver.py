@@ -164,6 +164,7 @@ class Driver:
         self._caller.close()
         self._runner.close()
         result = self.result
+        result.delegated = tuple(self._runner.delegated)
         result.conclude(self._order.error_strategy)
         self._run_scope.emit(RunEnded, status=result.status, exit_reason=result.exit_reason, error=result.error)
         self._stream.close()

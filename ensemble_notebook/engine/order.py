@@ -8,7 +8,9 @@ from typing import Any
 
 from ensemble_notebook.domain.choice import CaptureMode, ErrorStrategy, ReviewPolicy
 from ensemble_notebook.domain.cost import Pricing
+from ensemble_notebook.domain.delegation import DelegationPolicy
 from ensemble_notebook.domain.graph import Graph
+from ensemble_notebook.domain.hierarchy import HierarchicalConstraints, ManagerPrompt
 from ensemble_notebook.domain.limit import Budget, RateLimit
 from ensemble_notebook.domain.memory import MemoryStore
 from ensemble_notebook.domain.plan import ExecutionPlan, PlannedAgent
@@ -27,6 +29,7 @@ class Order:
         memory: the store of all scopes; None where no task has any.
         pricing: what requests cost, for the budget.
         review_handler: None where nobody can be asked.
+        constraints, manager_prompt: of the manager of a hierarchical run; None where it has none.
     """
 
     graph: Graph
@@ -46,3 +49,7 @@ class Order:
     rate_limit: RateLimit | None = None
     review_handler: ReviewHandler | None = None
     review_policy: ReviewPolicy = ReviewPolicy.NEVER
+    delegation_policies: Sequence[DelegationPolicy | Any] = ()
+    max_delegation_depth: int = 3
+    constraints: HierarchicalConstraints | None = None
+    manager_prompt: ManagerPrompt | None = None

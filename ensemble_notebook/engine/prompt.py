@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from ensemble_notebook.domain.agent import Agent
 from ensemble_notebook.domain.memory import MemoryEntry
@@ -34,8 +34,23 @@ def user_prompt(
     description: str,
     expected_output: str,
     context: Sequence[TaskOutput] = (),
+    **around: Any,
+) -> str:
+    """What one task asks for, resolved; `around` is as of `framed_prompt`."""
+    return framed_prompt(task_body(description, expected_output), context, **around)
+
+
+def task_body(description: str, expected_output: str) -> str:
+    """What one task asks for, and nothing around it."""
+    return f"## Task\n{description}\n\n## Expected Output\n{expected_output}"
+
+
+def framed_prompt(
+    body: str,
+    context: Sequence[TaskOutput] = (),
     *,
     missing: Sequence[Missing] = (),
+    given: Mapping[str, str] = MappingProxyType({}),
     memory: Mapping[str, Sequence[MemoryEntry]] = MappingProxyType({}),
     revision: Revision | None = None,
     output_format: str = "",
@@ -43,10 +58,10 @@ def user_prompt(
     """What is to be done, after all that it builds on; each section only when it has content.
 
     Args:
-        description: resolved.
-        expected_output: resolved.
+        body: the sections that say what is to be done.
         context: outputs, in the order of the task's `context`.
         missing: outputs that it reads and that are not there, each with its reason (E32).
+        given: facts for delegated work, under their names (E24).
         memory: scope -> entries, best first.
         revision: what a review wants to be done better.
         output_format: how the reply must be written, where the model is not held to it natively (E16).
@@ -60,10 +75,11 @@ def user_prompt(
             for each in missing
         ]
         sections.append("\n".join(["## Context from Previous Tasks", *blocks]))
+    if given:
+        sections.append("\n".join(["## Context", *(f"### {name}\n{text}" for name, text in given.items())]))
     if revision is not None:
         sections.append(f"## Revision Instructions (Attempt {revision.attempt})\n{revision.feedback.strip()}")
-    sections.append(f"## Task\n{description}")
-    sections.append(f"## Expected Output\n{expected_output}")
+    sections.append(body)
     if output_format:
         sections.append(f"## Output Format\n{output_format}")
     return "\n\n".join(sections)

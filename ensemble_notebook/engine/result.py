@@ -29,6 +29,7 @@ class RunResult:
         failures: in order of failure.
         skipped: in the order in which that was decided.
         cancelled: indices of the tasks that were running when the run was stopped.
+        delegated: what the workers of a manager completed, in that order; all of it before the manager's own (E22).
     """
 
     status: RunStatus = RunStatus.RUNNING
@@ -37,6 +38,12 @@ class RunResult:
     failures: list[Failure] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     cancelled: list[int] = field(default_factory=list)
+    delegated: tuple[TaskOutput, ...] = ()
+
+    @property
+    def completed(self) -> tuple[TaskOutput, ...]:
+        """All outputs, in the order in which they were completed."""
+        return (*self.delegated, *self.outputs.values())
 
     @property
     def error(self) -> BaseException | None:

@@ -24,15 +24,18 @@ from ensemble_notebook.engine.assignment import Assigner, Job
 from ensemble_notebook.engine.brief import Brief, Dropped, Revision
 from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.clock import Clock
+from ensemble_notebook.engine.delegation import Delegations
 from ensemble_notebook.engine.gate import Gates
 from ensemble_notebook.engine.guardrail import guard
 from ensemble_notebook.engine.limit import Limits
+from ensemble_notebook.engine.manager import Manager
 from ensemble_notebook.engine.order import Order
-from ensemble_notebook.engine.prompt import long_context_warnings, system_prompt, user_prompt
+from ensemble_notebook.engine.prompt import framed_prompt, long_context_warnings, system_prompt, task_body
 from ensemble_notebook.engine.recall import Recall
 from ensemble_notebook.engine.review import ReviewDesk
 from ensemble_notebook.engine.stream import Scope
 from ensemble_notebook.engine.structured import output_format
+from ensemble_notebook.engine.team import Team
 from ensemble_notebook.engine.toolbox import handler_function, result_text
 from ensemble_notebook.errors import BudgetExceededError, DeadlineExceededError, OutputParsingError, ToolExecutionError
 
@@ -69,10 +72,18 @@ class TaskRunner:
         self._recall = Recall(order.memory, caller)
         self.desk = ReviewDesk(order.review_handler, caller, exit_early)
         self._gates = Gates(self.desk, order.review_policy)
+        team = Team(order.graph.team, self._inputs)
+        self._delegations = Delegations(order, team, self._assigner, self._gates, caller, clock)
+        self._manager = Manager(order, team) if order.graph.managed else None
 
     def close(self) -> None:
         """The run is over."""
         self._assigner.close()
+
+    @property
+    def delegated(self) -> Sequence[TaskOutput]:
+        """What the workers of the manager, where there is one, have completed by now, in order of completion (E22)."""
+        return () if self._manager is None else self._manager.delegated
 
     async def run(self, node: TaskNode, brief: Brief, scope: Scope) -> TaskOutput:
         """The output of a task.
@@ -144,10 +155,14 @@ class TaskRunner:
     async def _work(self, work: _Work, worker: _Worker, port: ChatPort | None) -> _Result:
         if worker.agent is None or port is None:
             return await self._handle(work)
-        job = self._job(work, worker.agent, worker)
+        is_derived = work.node.task.agent is None and not worker.is_fallback
+        texts = await self._texts(work, worker.agent, is_derived=is_derived)
+        job = self._job(work, worker.agent, worker, *texts)
         for message in long_context_warnings(work.brief.context):
             work.scope.emit(Warned, message=message)
         done = await self._assigner.work(job, port, work.scope, work.watch)
+        if self._manager is not None:
+            self._manager.check()
         return _Result(done.text, worker.agent.role, done.tool_calls, done.value)
 
     async def _handle(self, work: _Work) -> _Result:
@@ -175,15 +190,20 @@ class TaskRunner:
                 ) from None
         return _Result(text, node.role, value=value)
 
-    def _job(self, work: _Work, agent: Agent, worker: _Worker) -> Job:
-        task, brief = work.node.task, work.brief
-        is_derived = task.agent is None and not worker.is_fallback
+    async def _texts(self, work: _Work, agent: Agent, *, is_derived: bool) -> tuple[str, str]:
+        """The system prompt, and what of the user prompt says what is to be done."""
+        brief = work.brief
+        if self._manager is not None:
+            return await self._manager.prompts(brief.description, self._inputs, self._caller)
         system = system_prompt(agent, brief.description if is_derived else agent.goal)
+        return system, task_body(brief.description, work.expected_output)
+
+    def _job(self, work: _Work, agent: Agent, worker: _Worker, system: str, body: str) -> Job:
+        task, brief = work.node.task, work.brief
 
         def user(output_format: str) -> str:
-            text = user_prompt(
-                brief.description,
-                work.expected_output,
+            text = framed_prompt(
+                body,
                 brief.context,
                 missing=brief.missing,
                 memory=work.memory,
@@ -195,6 +215,12 @@ class TaskRunner:
             return text
 
         tools = (*agent.tools, *task.tools)
+        natives = (
+            *self._gates.tools(work.node, agent, tools),
+            *self._delegations.tools(work.node, agent, work.node.name),
+        )
+        if self._manager is not None:
+            natives = (*natives, self._delegations.tool(self._manager, work.node))
         return Job(
             agent=agent,
             llm=worker.llm,
@@ -202,7 +228,7 @@ class TaskRunner:
             system=system,
             user=user,
             tools=tools,
-            natives=self._gates.tools(work.node, agent, tools),
+            natives=natives,
             output=None if task.output_type is None else output_format(task.output_type),
             max_output_retries=task.max_output_retries,
             rate_limits=() if task.rate_limit is None else (task.rate_limit,),

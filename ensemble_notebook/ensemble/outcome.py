@@ -11,6 +11,7 @@ from ensemble_notebook.domain.output import Failure
 from ensemble_notebook.domain.template import render
 from ensemble_notebook.engine.result import RunResult
 from ensemble_notebook.errors import (
+    ConstraintViolationError,
     DeadlineExceededError,
     ParallelExecutionError,
     PhaseExecutionError,
@@ -39,6 +40,8 @@ def error_of(
     if not result.failures or strategy is ErrorStrategy.PARTIAL or result.exit_reason in _RETURNED:
         return None
     first = result.failures[0]
+    if isinstance(first.error, ConstraintViolationError):
+        return first.error  # the manager did its work; what is missing is nobody's failure (E25)
     error = _failure_error(result, graph, strategy, inputs, first)
     error.__cause__ = first.error
     return error
@@ -53,7 +56,7 @@ def _failure_error(
     facts: dict[str, Any] = {
         "task_description": render(description, inputs),
         "agent_role": first.agent_role,
-        "completed_task_outputs": tuple(result.outputs.values()),
+        "completed_task_outputs": result.completed,
     }
     names = ", ".join(f"{each.name!r} ({each.agent_role})" for each in result.failures if each.kind == "task")
     if graph.phases:

@@ -51,6 +51,7 @@ class EnsembleOutput:
         exit_reason: ExitReason,
         failures: Sequence[Failure],
         skipped: Sequence[Skipped],
+        delegated: Sequence[TaskOutput] = (),
     ) -> None:
         self.ensemble = ensemble
         self.plan = plan
@@ -64,6 +65,7 @@ class EnsembleOutput:
         self.total_duration = timedelta(seconds=self.events[-1].offset_s)
         self._graph = graph
         self._outputs = dict(outputs)
+        self._completed = (*delegated, *outputs.values())
 
     @cached_property
     def trace(self) -> ExecutionTrace:
@@ -84,7 +86,10 @@ class EnsembleOutput:
 
     @cached_property
     def task_outputs(self) -> tuple[TaskOutput, ...]:
-        """Outputs of the completed tasks, in order of completion, each with its trace and metrics."""
+        """Outputs of the completed tasks, in order of completion, each with its trace and metrics.
+
+        Of a hierarchical run, what the workers did, and the manager's last (E22).
+        """
         return tuple(self._by_name.values())
 
     @cached_property
@@ -105,12 +110,12 @@ class EnsembleOutput:
         final = final_task(self._graph)
         if final in self._outputs:
             return self._outputs[final].raw
-        return list(self._outputs.values())[-1].raw if self._outputs else ""
+        return self._completed[-1].raw if self._completed else ""
 
     @property
     def total_tool_calls(self) -> int:
         """Executed tool calls over all completed tasks."""
-        return sum(output.tool_call_count for output in self._outputs.values())
+        return sum(output.tool_call_count for output in self._completed)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -148,7 +153,7 @@ class EnsembleOutput:
 
     def __len__(self) -> int:
         """Number of completed tasks."""
-        return len(self._outputs)
+        return len(self._completed)
 
     def __bool__(self) -> bool:
         """Always true: an output in which nothing was completed still holds the trace."""
@@ -167,10 +172,10 @@ class EnsembleOutput:
 
     @cached_property
     def _by_name(self) -> dict[str, TaskOutput]:
-        parts = {output.name: self.trace.task(output.name) for output in self._outputs.values()}
+        parts = {output.name: self.trace.task(output.name) for output in self._completed}
         return {
             output.name: replace(output, trace=parts[output.name], metrics=parts[output.name].metrics)
-            for output in self._outputs.values()
+            for output in self._completed
         }
 
     def _absence(self, name: str) -> str:
@@ -180,6 +185,9 @@ class EnsembleOutput:
         for skipped in self.skipped:
             if skipped.name == name:
                 return f"Task {name!r} was skipped: {skipped.reason}"
+        if any(name == node.name for node in self._graph.managed):
+            there = ", ".join(self._by_name) or "nothing"
+            return f"Task {name!r} has no output of its own, since a manager had it done. There is: {there}."
         names = [node.name for node in self._graph.tasks]
         return f"Task {name!r} was stopped." if name in names else f"No task {name!r}.{did_you_mean(name, names)}"
 

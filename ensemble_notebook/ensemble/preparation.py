@@ -11,6 +11,7 @@ from ensemble_notebook.domain.agent import Agent
 from ensemble_notebook.domain.cost import Pricing
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.graph import Graph, llm_key
+from ensemble_notebook.domain.hierarchy import DELEGATE, DELEGATE_TASK
 from ensemble_notebook.domain.memory import MemoryStore
 from ensemble_notebook.domain.model import ChatSource
 from ensemble_notebook.domain.plan import PlannedAgent, make_plan
@@ -107,6 +108,10 @@ def order_of(
         rate_limit=ensemble.rate_limit,
         review_handler=ensemble.review_handler or setting.review_handler,
         review_policy=ensemble.review_policy,
+        delegation_policies=ensemble.delegation_policies,
+        max_delegation_depth=ensemble.max_delegation_depth,
+        constraints=ensemble.hierarchical_constraints,
+        manager_prompt=ensemble.manager_prompt,
     )
 
 
@@ -116,14 +121,17 @@ def ensemble_tasks(ensemble: EnsembleDefinition) -> Sequence[Task]:
 
 
 def planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[PlannedAgent]:
-    """Who takes part, once each: the ensemble's agents, then those of its tasks and their fallbacks."""
-    workers = [each for node in graph.tasks for each in (node.agent, node.task.fallback) if each is not None]
-    for agent in {id(each): each for each in (*ensemble.agents, *workers)}.values():
+    """Who takes part, once each: the ensemble's agents, then those of its tasks and their fallbacks, and the team."""
+    workers = [each for node in graph.workers for each in (node.agent, node.task.fallback) if each is not None]
+    team = [member.agent for member in graph.team]
+    manager = graph.tasks[0].agent if graph.managed else None
+    for agent in dict.fromkeys((*ensemble.agents, *workers, *team)):
+        natives = [DELEGATE] if agent.allow_delegation else [DELEGATE_TASK] if agent is manager else []
         yield PlannedAgent(
             role=agent.role,
             goal=agent.goal,
             background=agent.background,
-            tools=tuple(name for tool in agent.tools for name in tool_names(tool) or ()),
+            tools=(*(name for tool in agent.tools for name in tool_names(tool) or ()), *natives),
             allow_delegation=agent.allow_delegation,
         )
 
@@ -148,12 +156,15 @@ def _llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource
             source.check(llm)
         except ValidationError as error:
             owner = next((each for each in owners if each is not None and each.llm is llm), ensemble)
-            yield from (Problem(problem.message, owner, "llm") for problem in error.problems)
+            field = "manager_llm" if owner is ensemble and llm is ensemble.manager_llm else "llm"
+            yield from (Problem(problem.message, owner, field) for problem in error.problems)
 
 
 def _models(graph: Graph) -> Iterator[tuple[Any, tuple[Task | Agent | None, ...]]]:
     """Every model that may be used, and the definitions that may have named it."""
-    for node in graph.tasks:
+    for member in graph.team:
+        yield member.llm, (member.agent,)
+    for node in graph.workers:
         yield node.llm, (node.task, node.task.agent)
         yield node.fallback_llm, (node.task.fallback,)
 
@@ -178,7 +189,8 @@ def _tool_problems(graph: Graph) -> Iterator[Problem]:
 
 def _holders(graph: Graph) -> Iterable[Agent | Task]:
     """The definitions that hold tools, once each."""
-    everybody = [each for node in graph.tasks for each in (node.agent, node.task, node.task.fallback)]
+    everybody = [each for node in graph.workers for each in (node.agent, node.task, node.task.fallback)]
+    everybody += [member.agent for member in graph.team]
     return dict.fromkeys(each for each in everybody if each is not None and each.tools)
 
 
