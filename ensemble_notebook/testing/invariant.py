@@ -188,7 +188,8 @@ def _sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
             "tokens_complete": all(None not in (span.input_tokens, span.output_tokens) for span in ended),
             "cost_complete": all(span.cost is not None for span in ended),
             "delegation_count": sum(
-                span.kind is SpanKind.DELEGATION and _is_beneath(span, owner, spans) for span in spans.values()
+                span.kind is SpanKind.DELEGATION and span is not owner and _is_beneath(span, owner, spans)
+                for span in spans.values()
             ),
         }
         for name, value in counted.items():

@@ -169,7 +169,7 @@ class ExecutionTrace:
         """The trace as DataFrames (T20, T21)."""
         from ensemble_notebook.trace.frame import Frames
 
-        return Frames(self.fold)
+        return Frames(self.fold, self.events)
 
     @cached_property
     def _tasks_by_name(self) -> dict[str, TaskTrace]:

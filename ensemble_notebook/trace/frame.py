@@ -7,30 +7,61 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from ensemble_notebook.domain.choice import SpanStatus
+from ensemble_notebook.domain.event import Event
+from ensemble_notebook.trace.activity import RUNS, Activity, activity_of
+from ensemble_notebook.trace.course import TIMESERIES, course_of
 from ensemble_notebook.trace.fold import TraceFold
-from ensemble_notebook.trace.schema import ATTEMPTS, ERRORS, LLM_CALLS, MESSAGES, PHASES, SPANS, TASKS, TOOL_CALLS
+from ensemble_notebook.trace.journal import EVENTS, entries_of
+from ensemble_notebook.trace.link import LINKS, Link, links_of
+from ensemble_notebook.trace.path import CRITICAL_PATH, Segment, segments_of
+from ensemble_notebook.trace.schema import (
+    ATTEMPTS,
+    DELEGATIONS,
+    ERRORS,
+    LLM_CALLS,
+    MESSAGES,
+    PHASES,
+    REVIEWS,
+    SPANS,
+    TASKS,
+    TOOL_CALLS,
+)
+from ensemble_notebook.trace.share import AGENTS, AgentShare, shares_of
 from ensemble_notebook.trace.span import Message, Span, SpanKind
-from ensemble_notebook.trace.table import frame
+from ensemble_notebook.trace.table import documented, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Frames:
     """The frames of one run; ``help(Frames)`` lists the columns of each.
 
     Rows are in order of start, then of event number; what never ran comes last. Each row names its agent, task and
-    phase, so that most questions are one line. The time each agent waited for tools, and the tokens it spent on calls
-    that asked for them::
+    phase, so that most questions are one line. Which agent spent the most tokens on calls that asked for tools, how
+    long each one waited for them, and what made the run as long as it was::
 
-        frames.llm_calls.groupby("agent")[["tool_wait_ms"]].sum()
-        frames.llm_calls.query("tool_call_count > 0").groupby("agent")["total_tokens"].sum()
+        frames.agents.tool_tokens.idxmax()
+        frames.agents.tool_wait_ms
+        frames.critical_path.groupby("kind").share.sum()
 
     Args:
         fold: of a run, over or not; each frame shows it as it was when the frame was first used.
+        events: of the same run.
     """
 
-    def __init__(self, fold: TraceFold) -> None:
+    def __init__(self, fold: TraceFold, events: Sequence[Event] = ()) -> None:
         self._fold = fold
+        self._events = events
+
+    @frame(RUNS)
+    def runs(self) -> Sequence[Activity]:
+        with self._fold.lock:
+            return activity_of(self._fold)
 
     @frame(SPANS)
     def spans(self) -> Sequence[Span]:
@@ -42,7 +73,11 @@ class Frames:
 
     @frame(TASKS)
     def tasks(self) -> Sequence[Span]:
-        return self._spans(SpanKind.TASK)
+        return [span for span in self._spans(SpanKind.TASK) if span.is_planned]
+
+    @frame(AGENTS)
+    def agents(self) -> Sequence[AgentShare]:
+        return shares_of(self._spans(*SpanKind))
 
     @frame(LLM_CALLS)
     def llm_calls(self) -> Sequence[Span]:
@@ -56,6 +91,27 @@ class Frames:
     def tool_calls(self) -> Sequence[Span]:
         return self._spans(SpanKind.TOOL)
 
+    @frame(DELEGATIONS)
+    def delegations(self) -> Sequence[Span]:
+        return self._spans(SpanKind.DELEGATION)
+
+    @frame(REVIEWS)
+    def reviews(self) -> Sequence[Span]:
+        return self._spans(SpanKind.REVIEW)
+
+    @frame(LINKS)
+    def links(self) -> Sequence[Link]:
+        return [*links_of(self._spans(*SpanKind))]
+
+    @frame(CRITICAL_PATH)
+    def critical_path(self) -> Sequence[Segment]:
+        with self._fold.lock:
+            return segments_of(self._fold)
+
+    @frame(EVENTS)
+    def events(self) -> Sequence[Event]:
+        return entries_of(self._events)
+
     @frame(MESSAGES)
     def messages(self) -> Sequence[Message]:
         with self._fold.lock:
@@ -66,6 +122,12 @@ class Frames:
     def errors(self) -> Sequence[Span]:
         failed = [span for span in self._spans(*SpanKind) if span.status is SpanStatus.ERROR]
         return sorted(failed, key=lambda span: span.end_seq or 0)
+
+    @documented(TIMESERIES)
+    def timeseries(self, dt: float | timedelta | None = None) -> pd.DataFrame:
+        """The run over time, in bins of length `dt` (seconds or a timedelta; None: a hundredth of the run)."""
+        with self._fold.lock:
+            return TIMESERIES.to_frame(course_of(self._fold, dt))
 
     def _spans(self, *kinds: SpanKind) -> list[Span]:
         with self._fold.lock:

@@ -50,8 +50,9 @@ class StepFold:
         span.delegation_id = event.request.task_id
         span.attributes = {"delegator": event.delegator, "depth": event.depth}
         _ask(span, event.request)
-        for tally in self._tree.sums_around(span):
-            tally.delegation_count += 1
+        if span.parent is not None:
+            for tally in self._tree.sums_around(span.parent):
+                tally.delegation_count += 1
 
     def _delegation_completed(self, event: ev.DelegationCompleted) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:

@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Dtype = Literal["string", "category", "Int64", "Float64", "boolean", "datetime64[ns, UTC]", "object"]
+P = ParamSpec("P")
+R = TypeVar("R")
+
 UTC_TIME: Final = "datetime64[ns, UTC]"
 
 
@@ -38,10 +41,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One kind of frame: what a row is, what identifies it, and its columns in order."""
+    """One kind of frame: what a row is, what identifies it (None: its place), and its columns in order."""
 
     grain: str
-    index: Column
+    index: Column | None
     columns: tuple[Column, ...]
 
     def to_frame(self, rows: Sequence[Any]) -> pd.DataFrame:
@@ -49,13 +52,17 @@ class Table:
         import pandas as pd
 
         columns = {each.name: _array(pd, each.values(rows), each.dtype) for each in self.columns}
+        if self.index is None:
+            return pd.DataFrame(columns, index=pd.RangeIndex(len(rows)))
         dtype = self.index.dtype
         return pd.DataFrame(columns, index=pd.Index(self.index.values(rows), dtype=dtype, name=self.index.name))
 
     @property
     def documentation(self) -> str:
         """Grain, index and columns, for the docstring."""
-        index = f"Index: {self.index.name} ({self.index.dtype}), {self.index.meaning}."
+        index = "Index: the row's number, from 0."
+        if self.index is not None:
+            index = f"Index: {self.index.name} ({self.index.dtype}), {self.index.meaning}."
         lines = [f"    {each.name} ({each.dtype}): {each.meaning}." for each in self.columns]
         return "\n".join([f"One row per {self.grain}.", "", index, "", "Columns:", *lines])
 
@@ -69,6 +76,16 @@ def frame(table: Table) -> Callable[[Callable[[Any], Sequence[Any]]], cached_pro
 
         build.__doc__ = table.documentation
         return cached_property(build)
+
+    return decorate
+
+
+def documented(table: Table) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Append the documentation of the frame that a method gives to the method's own."""
+
+    def decorate(method: Callable[P, R]) -> Callable[P, R]:
+        method.__doc__ = f"{method.__doc__ or ''}\n\n{table.documentation}"
+        return method
 
     return decorate
 

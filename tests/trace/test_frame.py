@@ -133,7 +133,10 @@ def test_every_id_joins(events):
     assert frames.spans.parent_id.dropna().isin(ids).all()
     assert frames.attempts.llm_id.isin(frames.llm_calls.index).all()
     for frame in (frames.llm_calls, frames.attempts, frames.tool_calls, frames.messages):
-        assert frame.task_id.isin(frames.tasks.index).all()
+        assert (
+            frame.task_id.isin(frames.tasks.index) | frame.delegation_id.isin(frames.delegations.delegation_id)
+        ).all()
+        assert frame.task_id.isin(ids).all()
         assert frame.agent.notna().all()
         assert frame.task.notna().all()
     assert frames.messages.span_id.isin(ids).all()
@@ -250,4 +253,7 @@ def test_a_trace_and_its_fold_make_the_same_frames():
 
 
 def test_frames_say_what_there_is():
-    assert repr(frames_of(())) == ("Frames(spans, phases, tasks, llm_calls, attempts, tool_calls, messages, errors)")
+    assert repr(frames_of(())) == (
+        "Frames(runs, spans, phases, tasks, agents, llm_calls, attempts, tool_calls, delegations, reviews, links, "
+        "critical_path, events, messages, errors, timeseries)"
+    )
