@@ -67,7 +67,7 @@ def lines_of(rows: Sequence[Row], end: float, currency: str) -> Iterable[Line]:
             parts.setdefault(_around(row, known, ("task",)), []).append(row)
 
     def walk(above: Row | None, depth: int) -> Iterable[Line]:
-        for row in below.get(above and above["span_id"], ()):
+        for row in below.get(None if above is None else above["span_id"], ()):
             if row["kind"] == "phase":
                 yield _phase_line(row, end)
             else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from IPython.display import display as untyped_display
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from ensemble_notebook.notebook.terminal import TerminalTable
 
 display: Any = untyped_display
+
+# A run that ended for another reason has a last output, but no answer.
+_FINAL: Final = (RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS)
 
 
 class Screen(Protocol):
@@ -160,7 +163,7 @@ class TerminalScreen:
 
 def _answer_of(output: EnsembleOutput | None) -> str | None:
     """The final text of a run that has completed, without secrets; None where there is none."""
-    if output is None or output.status is not RunStatus.COMPLETED or not output.raw.strip():
+    if output is None or output.status not in _FINAL or not output.raw.strip():
         return None
     return mask(output.raw)
 

@@ -214,6 +214,60 @@ def test_mistake_is_a_failed_cell_without_outputs(kernel):
     assert kernel.bundles(request) == []
 
 
+REVIEWED = """
+from ensemble_notebook import ScriptedChatModel
+model = ScriptedChatModel(default="A draft.")
+"""
+GATE = """%%ensemble -o report {options}
+llm: model
+tasks:
+  draft: {{description: Write, review: {{timing: after, timeout: {timeout}}}}}
+"""
+
+
+def gate(options: str = "", timeout: float = 60) -> str:
+    return GATE.format(options=options, timeout=timeout)
+
+
+def prompt_of(kernel) -> str:
+    """What the kernel asks for, once it does."""
+    return kernel.client.get_stdin_msg(timeout=LIMIT_S)["content"]["prompt"]
+
+
+@pytest.mark.parametrize("options", ["", "--no-timeline"])
+def test_review_that_no_page_can_answer_comes_by_input(kernel, options):
+    kernel.run(REVIEWED)
+    request = kernel.send(gate(options))
+    assert "[a]pprove" in prompt_of(kernel)
+    kernel.client.input("e Another draft.")
+    assert kernel.reply(request)["status"] == "ok"
+    kernel.until(lambda: kernel.is_idle(request))
+    printed = "".join(message["content"]["text"] for message in kernel.of(request, "stream"))
+    assert "Is the output of 'draft' good?\n  A draft." in printed
+    assert kernel.value("report.raw") == "Another draft."
+
+
+def test_interrupt_at_the_prompt_stops_the_run(kernel):
+    kernel.run(REVIEWED)
+    request = kernel.send(gate("--no-timeline"))
+    prompt_of(kernel)
+    begun = time.monotonic()
+    kernel.manager.interrupt_kernel()
+    reply = kernel.reply(request)
+    assert (reply["status"], reply["ename"]) == ("error", "RunInterrupted")
+    assert time.monotonic() - begun < 2
+    assert kernel.value("report.status.value") == "interrupted"
+
+
+def test_prompt_is_left_when_the_time_for_the_review_is_over(kernel):
+    kernel.run(REVIEWED)
+    request = kernel.send(gate("--no-timeline", timeout=0.5))
+    prompt_of(kernel)
+    assert kernel.reply(request)["status"] == "ok"
+    assert kernel.value("report.status.value") == "exited_early"
+    assert kernel.run("print('works')")[1]["status"] == "ok"
+
+
 def notebook(*sources: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
 
@@ -227,6 +281,16 @@ def test_notebook_run_without_a_browser_keeps_pictures_and_no_widgets(tmp_path):
     assert "completed" in book.cells[1].outputs[0].data["text/plain"]
     assert set(book.cells[3].outputs[0].data) == {"text/plain", "text/html", TRACE}
     assert len(nbformat.writes(book)) < 60_000
+
+
+def test_notebook_run_without_a_browser_waits_for_nobody(tmp_path):
+    book = notebook(SETUP, REVIEWED, gate(), "report.status.value")
+    begun = time.monotonic()
+    NotebookClient(book, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    assert time.monotonic() - begun < 30
+    told = [output.text for output in book.cells[2].outputs if output.output_type == "stream"]
+    assert "Nobody can be asked here: the run ends early." in "".join(told)
+    assert "exited_early" in book.cells[3].outputs[0].data["text/plain"]
 
 
 def test_notebook_run_without_a_browser_stops_at_a_mistake(tmp_path):

@@ -15,6 +15,11 @@ async def quick(task):
 async def slow(task):
     await asyncio.sleep(1.5 if task.inputs.get("waits") else 60)
     return "slow answer"
+def review(after):
+    from ensemble_notebook import ScriptedChatModel
+    get_ipython().push({"model": ScriptedChatModel(default="A draft.")})
+    tasks = f"{{a: {{description: A, review: after}}, b: {{description: B, handler: {after}, context: [a]}}}}"
+    get_ipython().run_cell_magic("ensemble", "-o report", f"llm: model\\ntasks: {tasks}")
 def run(handler, options=""):
     tasks = f"{{a: {{description: A, handler: quick}}, b: {{description: B, handler: {handler}, context: [a]}}}}"
     get_ipython().run_cell_magic("ensemble", options, f"tasks: {tasks}")
@@ -65,3 +70,24 @@ def test_control_c_stops_the_run_and_says_so_in_one_line(terminal):
     assert "Traceback" not in terminal.before
     terminal.sendline("report")
     terminal.expect("⊘ interrupted")
+
+
+def test_prompt_stands_alone_while_the_table_rests(terminal):
+    terminal.sendline("review('quick')")
+    terminal.expect(r"‖ Is the output of 'a' good\?\s+A draft\.\s+\[a\]pprove.*: ")
+    with pytest.raises(pexpect.TIMEOUT):
+        terminal.expect("running|waiting", timeout=1.2)
+    terminal.sendline("e My draft.")
+    terminal.expect("✓ completed")
+    terminal.expect(r"In \[2\]")
+    terminal.sendline("report['a'].raw")
+    terminal.expect("My draft.")
+
+
+def test_control_c_at_the_prompt_stops_the_run(terminal):
+    terminal.sendline("review('quick')")
+    terminal.expect(r"\[a\]pprove")
+    terminal.sendintr()
+    terminal.expect(r"Stopped: \d of 2 tasks are done and kept\.")
+    terminal.expect(r"In \[2\]")
+    assert "Traceback" not in terminal.before

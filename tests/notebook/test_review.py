@@ -1,0 +1,311 @@
+"""The person at a cell: asked in the timeline, else by input; stopped, too late, or not there at all."""
+
+import asyncio
+import signal
+import threading
+from concurrent.futures import Future
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+
+from ensemble_notebook.domain.review import ReviewDecision, ReviewRequest
+from ensemble_notebook.notebook import review
+from ensemble_notebook.notebook.interrupt import InterruptGuard
+from ensemble_notebook.notebook.review import CellReviewer, decision_of
+from ensemble_notebook.notebook.timeline import TimelineWidget
+from ensemble_notebook.testing.event import EventBuilder
+from ensemble_notebook.trace.fold import TraceFold
+from ensemble_notebook.trace.wire import Wire
+
+LIMIT_S = 20
+REQUEST = ReviewRequest(subject="output", text="The draft. " * 4000, task="draft", agent="Ana")
+APPROVED = ReviewDecision.approve()
+
+
+class Run:
+    """Asks on a loop of its own, as a run does."""
+
+    def __init__(self, reviewer: CellReviewer, request: ReviewRequest = REQUEST, timeout: float | None = None) -> None:
+        self.decision: Future[ReviewDecision] = Future()
+        self.loop = asyncio.new_event_loop()
+        self._is_asking = threading.Event()
+        self._thread = threading.Thread(target=self._work, args=(reviewer, request, timeout))
+        self._thread.start()
+        assert self._is_asking.wait(LIMIT_S)
+
+    def _work(self, reviewer: CellReviewer, request: ReviewRequest, timeout: float | None) -> None:
+        async def ask() -> ReviewDecision:
+            asyncio.get_running_loop().call_soon(self._is_asking.set)
+            async with asyncio.timeout(timeout):
+                return await reviewer.ask(request)
+
+        try:
+            self.decision.set_result(self.loop.run_until_complete(ask()))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the test looks at it
+            self.decision.set_exception(error)
+        self.loop.close()
+
+    def close(self) -> None:
+        self._thread.join(LIMIT_S)
+
+
+@pytest.fixture
+def ask():
+    runs = []
+
+    def start(*args, **options) -> Run:
+        runs.append(Run(*args, **options))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.close()
+
+
+@pytest.fixture
+def requested():
+    """The event of a request."""
+    build = EventBuilder({"draft": ()})
+    with build.task("draft"):
+        build.review(hangs=True, text="The draft.")
+    (event,) = [each for each in build.events if type(each).__name__ == "ReviewRequested"]
+    return event
+
+
+def in_sight(requested):
+    reviewer = CellReviewer(has_timeline=True, has_console=False)
+    reviewer.on_event(requested)
+    return reviewer
+
+
+def attend(reviewer, guard=None):
+    reviewer.attend(guard or InterruptGuard(), nullcontext)
+
+
+def type_in(monkeypatch, act) -> None:
+    monkeypatch.setattr("builtins.input", lambda prompt: act(prompt))
+
+
+def no_input(_prompt: str) -> str:
+    raise AssertionError("nobody should be asked by input")
+
+
+def test_answer_in_the_timeline_is_the_decision(ask, requested):
+    reviewer = in_sight(requested)
+    run = ask(reviewer, requested.request)
+    reviewer.answer(requested.span_id, ReviewDecision.retry("shorter"))
+    assert run.decision.result(LIMIT_S) == ReviewDecision.retry("shorter")
+
+
+def test_answer_that_comes_before_the_listener_knows_the_span_is_not_lost(ask, requested):
+    reviewer = CellReviewer(has_timeline=True, has_console=False)
+    run = ask(reviewer, requested.request)
+    reviewer.answer(requested.span_id, APPROVED)
+    reviewer.on_event(requested)
+    assert run.decision.result(LIMIT_S) == APPROVED
+
+
+def test_answer_to_another_question_or_with_another_verdict_changes_nothing(ask, requested):
+    reviewer = in_sight(requested)
+    other = ReviewRequest(subject="question", text="?", verdicts=(ReviewDecision.edit("").verdict,))
+    run = ask(reviewer, other, timeout=0.05)
+    reviewer.answer(requested.span_id, APPROVED)
+    with pytest.raises(TimeoutError):
+        run.decision.result(LIMIT_S)
+
+
+def test_nobody_in_sight_is_said_at_once(ask, capsys):
+    run = ask(CellReviewer(has_timeline=False, has_console=False))
+    with pytest.raises(TimeoutError, match="Nobody can be asked here"):
+        run.decision.result(LIMIT_S)
+    assert "Is the output of 'draft' good? Nobody can be asked here: the run ends early." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("error", [EOFError(), OSError("captured"), NotImplementedError("no input")])
+def test_prompt_without_anybody_at_it_is_said_at_once(ask, capsys, monkeypatch, error):
+    def fail(_prompt):
+        raise error
+
+    reviewer = CellReviewer(has_timeline=False, has_console=True)
+    run = ask(reviewer)
+    type_in(monkeypatch, fail)
+    attend(reviewer)
+    with pytest.raises(TimeoutError):
+        run.decision.result(LIMIT_S)
+    assert "Nobody can be asked here" in capsys.readouterr().out
+
+
+def test_without_a_timeline_the_prompt_asks(ask, monkeypatch, capsys):
+    reviewer = CellReviewer(has_timeline=False, has_console=True)
+    run = ask(reviewer)
+    type_in(monkeypatch, lambda _: "r shorter")
+    attend(reviewer)
+    assert run.decision.result(LIMIT_S) == ReviewDecision.retry("shorter")
+    assert "The draft." in capsys.readouterr().out
+
+
+def test_prompt_waits_for_a_page_that_may_be_opening_and_then_asks(ask, monkeypatch):
+    reviewer = CellReviewer(has_timeline=True, has_console=True)
+    run = ask(reviewer)
+    type_in(monkeypatch, no_input)
+    attend(reviewer)
+    monkeypatch.setattr(review, "PATIENCE_S", 0.0)
+    type_in(monkeypatch, lambda _: "a")
+    attend(reviewer)
+    assert run.decision.result(LIMIT_S) == APPROVED
+
+
+def test_prompt_leaves_the_question_to_a_page_that_answers(ask, monkeypatch, requested):
+    monkeypatch.setattr(review, "PATIENCE_S", 0.0)
+    reviewer = CellReviewer(has_timeline=True, has_console=True)
+    reviewer.on_event(requested)
+    run = ask(reviewer, requested.request)
+    reviewer.hear()
+    type_in(monkeypatch, no_input)
+    attend(reviewer)
+    reviewer.answer(requested.span_id, APPROVED)
+    assert run.decision.result(LIMIT_S) == APPROVED
+
+
+def test_nothing_is_asked_while_there_is_no_question(monkeypatch):
+    type_in(monkeypatch, no_input)
+    attend(CellReviewer(has_timeline=False, has_console=True))
+
+
+def blocked(entered: threading.Event):
+    """An input that nobody answers."""
+
+    def read(_prompt: str) -> str:
+        entered.set()
+        signal.sigtimedwait([signal.SIGUSR1], LIMIT_S)
+        raise AssertionError("nothing ended the prompt")
+
+    return read
+
+
+def test_prompt_is_left_when_the_question_is_answered_in_the_timeline(ask, monkeypatch, requested):
+    monkeypatch.setattr(review, "PATIENCE_S", 0.0)
+    reviewer = CellReviewer(has_timeline=True, has_console=True)
+    reviewer.on_event(requested)
+    run = ask(reviewer, requested.request)
+    entered = threading.Event()
+    type_in(monkeypatch, blocked(entered))
+    stopped = []
+
+    def click() -> None:
+        entered.wait(LIMIT_S)
+        reviewer.answer(requested.span_id, APPROVED)
+
+    thread = threading.Thread(target=click)
+    thread.start()
+    with InterruptGuard() as guard:
+        guard.call(lambda: stopped.append(True))
+        attend(reviewer, guard)
+    thread.join()
+    assert run.decision.result(LIMIT_S) == APPROVED
+    assert stopped == []
+
+
+def test_prompt_is_left_when_it_is_too_late(ask, monkeypatch):
+    reviewer = CellReviewer(has_timeline=False, has_console=True)
+    run = ask(reviewer, timeout=0.1)
+    type_in(monkeypatch, blocked(threading.Event()))
+    with InterruptGuard() as guard:
+        attend(reviewer, guard)
+    with pytest.raises(TimeoutError):
+        run.decision.result(LIMIT_S)
+
+
+def test_interrupt_at_the_prompt_stops_the_run(ask, monkeypatch):
+    reviewer = CellReviewer(has_timeline=False, has_console=True)
+    run = ask(reviewer, timeout=1.0)
+    stopped = []
+
+    def interrupt(_prompt: str) -> str:
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("an interrupt leaves the prompt")
+
+    type_in(monkeypatch, interrupt)
+    with InterruptGuard() as guard:
+        guard.call(lambda: stopped.append(True))
+        attend(reviewer, guard)
+    assert stopped == [True]
+    with pytest.raises(TimeoutError):  # what stops the run withdraws the question; here nobody does
+        run.decision.result(LIMIT_S)
+
+
+def test_what_moves_rests_while_the_prompt_is_there(ask, monkeypatch):
+    reviewer = CellReviewer(has_timeline=False, has_console=True)
+    run = ask(reviewer)
+    order = []
+
+    class Rest:
+        def __enter__(self) -> None:
+            order.append("rest")
+
+        def __exit__(self, *_: object) -> None:
+            order.append("go on")
+
+    def read(_prompt: str) -> str:
+        order.append("asked")
+        return "a"
+
+    type_in(monkeypatch, read)
+    reviewer.attend(InterruptGuard(), Rest)
+    assert order == ["rest", "asked", "go on"]
+    assert run.decision.result(LIMIT_S) == APPROVED
+
+
+@pytest.mark.parametrize("verdict, text", [("approved", ""), (None, ""), ("retry", None), (["approve"], "")])
+def test_what_is_no_decision_is_none(verdict, text):
+    assert decision_of(verdict, text) is None
+
+
+def test_decision_comes_as_it_was_sent():
+    assert decision_of("retry", "shorter") == ReviewDecision.retry("shorter")
+
+
+class TestWidget:
+    """The timeline's widget between page and reviewer."""
+
+    @pytest.fixture
+    def reviewer(self, requested):
+        return in_sight(requested)
+
+    @pytest.fixture
+    def sent(self, monkeypatch):
+        messages = []
+        monkeypatch.setattr(TimelineWidget, "send", lambda _, content: messages.append(content))
+        return messages
+
+    @pytest.fixture
+    def widget(self, reviewer, requested):
+        return TimelineWidget(Wire(TraceFold.of([requested])), None, reviewer)
+
+    def test_hands_an_answer_on(self, ask, widget, reviewer, requested):
+        run = ask(reviewer, requested.request)
+        message = {"kind": "review", "span_id": requested.span_id, "verdict": "edit", "text": "Mine."}
+        widget._handle_custom_msg(message, [])
+        assert run.decision.result(LIMIT_S) == ReviewDecision.edit("Mine.")
+
+    def test_ignores_what_is_none(self, ask, widget, reviewer, requested):
+        run = ask(reviewer, requested.request)
+        for verdict, text in (("nonsense", ""), ("edit", None), (None, None)):
+            message = {"kind": "review", "span_id": requested.span_id, "verdict": verdict, "text": text}
+            widget._handle_custom_msg(message, [])
+        assert not run.decision.done()
+        reviewer.answer(requested.span_id, APPROVED)
+
+    def test_gives_all_of_the_text_to_edit_while_it_is_asked(self, ask, sent, requested):
+        reviewer = CellReviewer(has_timeline=True, has_console=False)
+        long = replace(requested, request=REQUEST)
+        reviewer.on_event(long)
+        widget = TimelineWidget(Wire(TraceFold.of([long])), None, reviewer)
+        run = ask(reviewer, REQUEST)
+        widget._handle_custom_msg({"kind": "details", "span_id": long.span_id}, [])
+        assert sent[-1]["input"] == REQUEST.text
+        reviewer.answer(long.span_id, APPROVED)
+        assert run.decision.result(LIMIT_S) == APPROVED
+        widget._handle_custom_msg({"kind": "details", "span_id": long.span_id}, [])
+        assert len(sent[-1]["input"]) < len(REQUEST.text)
