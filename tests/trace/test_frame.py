@@ -7,13 +7,36 @@ from pandas.testing import assert_frame_equal
 
 from ensemble_notebook.domain.choice import ToolOutcome
 from ensemble_notebook.testing.event import EventBuilder
+from ensemble_notebook.trace.activity import RUNS
 from ensemble_notebook.trace.execution import ExecutionTrace
 from ensemble_notebook.trace.fold import TraceFold
 from ensemble_notebook.trace.frame import Frames
-from ensemble_notebook.trace.schema import ATTEMPTS, ERRORS, LLM_CALLS, MESSAGES, PHASES, SPANS, TASKS, TOOL_CALLS
+from ensemble_notebook.trace.journal import EVENTS
+from ensemble_notebook.trace.link import LINKS
+from ensemble_notebook.trace.path import CRITICAL_PATH
+from ensemble_notebook.trace.schema import (
+    ATTEMPTS,
+    DELEGATIONS,
+    ERRORS,
+    LLM_CALLS,
+    MESSAGES,
+    PHASES,
+    REVIEWS,
+    SPANS,
+    TASKS,
+    TOOL_CALLS,
+)
+from ensemble_notebook.trace.share import AGENTS
 from tests.support.stream import streams
 
 TABLES = {
+    "runs": RUNS,
+    "agents": AGENTS,
+    "delegations": DELEGATIONS,
+    "reviews": REVIEWS,
+    "links": LINKS,
+    "critical_path": CRITICAL_PATH,
+    "events": EVENTS,
     "spans": SPANS,
     "phases": PHASES,
     "tasks": TASKS,
@@ -27,7 +50,7 @@ ALL = pytest.mark.parametrize("name", TABLES)
 
 
 def frames_of(events):
-    return Frames(TraceFold.of(events))
+    return Frames(TraceFold.of(events), events)
 
 
 def research():
@@ -58,20 +81,37 @@ def research():
     return build.finish()
 
 
+def everything():
+    """Something of each kind."""
+    build = EventBuilder({"a": (), "b": ["a"]}, phases={"p": ["a"], "q": ["b"]}, after={"q": ["p"]})
+    with build.phase("p"), build.task("a"):
+        with build.turn():
+            build.llm(asks=["search", "delegate"], retries=[("429", 1.0)], error=None)
+            build.tool("search", error=OSError("broken"))
+            with build.delegate("Helper", tool="delegate"), build.turn():
+                build.llm("Helped.")
+        build.review()
+    with build.phase("q"), build.task("b"):
+        build.fail(ValueError("no"))
+    return build.finish()
+
+
 @ALL
 def test_every_column_has_the_dtype_it_is_documented_with(name):
-    frame = getattr(frames_of(research()), name)
+    frame = getattr(frames_of(everything()), name)
     assert len(frame) > 0
     assert {column: str(dtype) for column, dtype in frame.dtypes.items()} == {
         column.name: column.dtype for column in TABLES[name].columns
     }
-    assert (frame.index.name, str(frame.index.dtype)) == (TABLES[name].index.name, TABLES[name].index.dtype)
+    index = TABLES[name].index
+    expected = (None, "int64") if index is None else (index.name, index.dtype)
+    assert (frame.index.name, str(frame.index.dtype)) == expected
     assert frame.index.is_unique
 
 
 @ALL
 def test_an_empty_run_has_the_same_columns_and_dtypes(name):
-    full, empty = getattr(frames_of(research()), name), getattr(frames_of(()), name)
+    full, empty = getattr(frames_of(everything()), name), getattr(frames_of(()), name)
     assert len(empty) == 0
     assert list(empty.columns) == list(full.columns)
     assert [str(dtype) for dtype in empty.dtypes] == [str(dtype) for dtype in full.dtypes]
@@ -88,7 +128,7 @@ def test_the_docstring_says_what_a_row_is_and_lists_every_column(name):
 
 @ALL
 def test_a_frame_is_made_once(name):
-    frames = frames_of(research())
+    frames = frames_of(everything())
     assert getattr(frames, name) is getattr(frames, name)
 
 
@@ -100,8 +140,10 @@ def test_any_run_makes_all_frames_without_a_warning(events):
         sizes = {name: len(getattr(frames, name)) for name in TABLES}
     kinds = frames.spans.kind.value_counts()
     assert sizes["spans"] == kinds.sum()
-    for kind, name in (("llm", "llm_calls"), ("attempt", "attempts"), ("tool", "tool_calls"), ("task", "tasks")):
+    names = {"llm": "llm_calls", "attempt": "attempts", "tool": "tool_calls", "delegation": "delegations"}
+    for kind, name in {**names, "review": "reviews"}.items():
         assert sizes[name] == kinds.get(kind, 0)
+    assert sizes["tasks"] == len(frames.spans.query("kind == 'task' and delegation_id.isna()"))
 
 
 @given(streams())
