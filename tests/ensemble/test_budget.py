@@ -12,16 +12,21 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from ensemble_notebook.domain.agent import Agent
+from ensemble_notebook.domain.choice import ExitReason, RunStatus
 from ensemble_notebook.domain.cost import CostConfiguration
 from ensemble_notebook.domain.limit import Budget
+from ensemble_notebook.domain.task import Task
 from ensemble_notebook.engine.account import account_of
 from ensemble_notebook.engine.clock import SystemClock
+from ensemble_notebook.engine.ledger import LEAST_OUTPUT
 from ensemble_notebook.engine.limit import Limits
 from ensemble_notebook.engine.llm_call import LlmCaller
 from ensemble_notebook.engine.stream import EventStream, Scope
-from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError
+from ensemble_notebook.ensemble.ensemble import Ensemble
+from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, ValidationError
 from ensemble_notebook.models.source import ModelSource
 from ensemble_notebook.trace.price import price_of
 from tests.support.openai_server import Answer, OpenAIServer, Request
@@ -144,3 +149,68 @@ def test_two_hundred_callers_side_by_side_never_pass_the_cap_e36(limits: dict[st
     ]
     # What a refusal leaves behind is less than it needed, and nothing is ever given back after that.
     assert account.left(name) < min(needed, default=Decimal(1))
+
+
+def test_ten_tasks_side_by_side_make_no_more_than_three_requests_and_the_rest_is_skipped_e36() -> None:
+    with OpenAIServer(default=Answer("ok", delay=0.05)) as server:
+        tasks = [Task.of(f"Name soup {number}.", name=f"soup-{number}") for number in range(10)]
+        llm = f"openai:m@{server.url}"
+        output = Ensemble(tasks=tasks, llm=llm, workflow="parallel", budget=Budget(max_llm_calls=3)).run()
+        assert len(server.requests) == 3
+    assert (output.status, output.exit_reason) == (RunStatus.BUDGET_EXCEEDED, ExitReason.BUDGET_EXCEEDED)
+    assert len(output.task_outputs) == 3
+    assert len(output.skipped) == 7
+    assert output.failures == ()
+    assert {each.reason for each in output.skipped} == {
+        "The budget's requests are used up: 3 of 3. Raise its max_llm_calls."
+    }
+
+
+def test_runs_in_several_threads_spend_from_the_budget_that_they_share_e36() -> None:
+    budget = Budget(max_llm_calls=7)
+    with OpenAIServer(default=Answer("ok", delay=0.02)) as server:
+        llm = f"openai:m@{server.url}"
+        ensembles = [
+            Ensemble(tasks=[Task.of(f"t{number}") for number in range(5)], llm=llm, workflow="parallel", budget=budget)
+            for _ in range(3)
+        ]
+        handles = [ensemble.start() for ensemble in ensembles[:2]]
+        on_own_loop = asyncio.run(ensembles[2].arun())
+        outputs = [*[handle.result() for handle in handles], on_own_loop]
+        assert len(server.requests) == 7
+    assert sum(len(output.task_outputs) for output in outputs) == 7
+    assert RunStatus.BUDGET_EXCEEDED in {output.status for output in outputs}
+
+
+def test_the_budget_and_the_trace_count_the_same_e36() -> None:
+    budget = Budget(max_cost=1000)
+    with OpenAIServer() as server:
+        server.script(Answer("one", usage=(100, 10)), Answer("two", usage=(50, 5), cached=20))
+        tasks = [Task.of("a"), Task.of("b")]
+        output = Ensemble(tasks=tasks, llm=f"openai:m@{server.url}", cost=RATES, budget=budget).run()
+        assert server.used_tokens == (150, 15)
+    booked = account_of(budget).booked
+    assert (booked.cost, booked.tokens) == (output.metrics.cost, output.metrics.total_tokens)
+    assert booked.cost == 150 * RATES.input_rate + 15 * RATES.output_rate
+
+
+def test_a_model_without_a_limit_is_sent_its_share_and_one_with_a_limit_keeps_it_e36() -> None:
+    from langchain_openai import ChatOpenAI
+
+    with OpenAIServer() as server:
+        own = ChatOpenAI(model="m", base_url=server.url, api_key=SecretStr("k"), max_tokens=77)
+        tasks = [Task.of("a"), Task.of("b", llm=own)]
+        Ensemble(tasks=tasks, llm=f"openai:m@{server.url}", budget=Budget(max_tokens=10_000)).run()
+        limits = [each.body.get("max_completion_tokens") or each.body.get("max_tokens") for each in server.requests]
+    assert LEAST_OUTPUT < limits[0] < 10_000 / 4
+    assert limits[1] == 77
+
+
+def test_a_model_without_a_price_is_refused_before_anything_is_called_e36() -> None:
+    with OpenAIServer() as server:
+        tasks, llm = [Task.of("a")], f"openai:m@{server.url}"
+        with pytest.raises(ValidationError, match=r"The price of m by 127\.0\.0\.1 is unknown"):
+            Ensemble(tasks=tasks, llm=llm, budget=Budget(max_cost=1)).run()
+        assert server.requests == []
+        allowed = Budget(max_cost=1, allow_unknown_cost=True)
+        assert Ensemble(tasks=tasks, llm=llm, budget=allowed).run().raw == "ok"
