@@ -15,6 +15,7 @@ MINUTE: Final = 60.0
 CURRENCY: Final = "currency"
 """Of the money in a budget's text; stands beside the fields of the budget."""
 
+_LONGEST: Final = 100
 _RATE_FORM: Final = "Write a rate such as 60/min or 2 per second."
 _BUDGET_FORM: Final = "Write limits such as $0.50, 20k tokens or 50 calls."
 _UNITS: Final = {
@@ -24,11 +25,11 @@ _UNITS: Final = {
     **dict.fromkeys(("d", "day", "days"), 86400),
 }
 _RATE: Final = re.compile(
-    r"(?P<requests>\d{1,9})(?:\s*(?:requests?|calls?))?(?:\s*/\s*|\s+(?:per|every|in)\s+)"
-    r"(?P<count>\d{1,9}(?:\.\d{1,3})?)?\s*(?P<unit>[a-z]{1,20})",
+    r"(?P<requests>[1-9]\d{0,8})(?:\s*(?:requests?|calls?))?(?:\s*/\s*|\s+(?:per|every|in)\s+)"
+    r"(?P<count>(?:0|[1-9]\d{0,8})(?:\.\d{1,3})?)?\s*(?P<unit>[a-z]{1,20})",
     re.IGNORECASE,
 )
-_NUMBER: Final = r"(?P<digits>\d{1,15}(?:[_,]\d{3})*(?:\.\d{1,12})?)"
+_NUMBER: Final = r"(?P<digits>(?:0|[1-9]\d{0,14})(?:[_,]\d{3})*(?:\.\d{1,12})?)"
 _MONEY: Final = re.compile(rf"(?P<sign>[$€£])\s*{_NUMBER}|{_NUMBER.replace('digits', 'plain')}\s*(?P<code>[A-Z]{{3}})")
 _COUNT: Final = re.compile(rf"{_NUMBER}\s*(?P<factor>[kKM]?)\s*(?P<unit>[a-zA-Z]{{2,20}})")
 _SIGNS: Final = {"$": "USD", "€": "EUR", "£": "GBP"}
@@ -47,6 +48,18 @@ class AmountError(ValueError):
         self.hint = hint
 
 
+def _shown(text: str, form: str) -> str:
+    """The text as messages show it.
+
+    Raises:
+        AmountError: it is too long to be an amount; nothing below is to work on it (C12).
+    """
+    shown = text.strip()
+    if len(shown) > _LONGEST:
+        raise AmountError(f"a text with {len(shown):,} characters is no amount.", form)
+    return shown
+
+
 def is_amount(text: str) -> bool:
     """True for what can't be a name: it begins with a digit or the sign of a currency."""
     return text.strip()[:1].isdigit() or text.strip()[:1] in _SIGNS
@@ -58,9 +71,10 @@ def read_rate(text: str) -> dict[str, Any]:
     Raises:
         AmountError: it is no rate.
     """
-    match = _RATE.fullmatch(text.strip())
+    shown = _shown(text, _RATE_FORM)
+    match = _RATE.fullmatch(shown)
     if match is None:
-        raise AmountError(f"{text.strip()[:60]!r} is no rate.", _RATE_FORM)
+        raise AmountError(f"{shown!r} is no rate.", _RATE_FORM)
     unit = match["unit"].lower()
     if unit not in _UNITS:
         raise AmountError(f"{match['unit']!r} is no unit of time.{did_you_mean(unit, _UNITS)}", _RATE_FORM)
@@ -75,11 +89,12 @@ def read_budget(text: str) -> dict[str, Any]:
     Raises:
         AmountError: a part of it is no limit.
     """
+    shown = _shown(text, _BUDGET_FORM)
     found: dict[str, Any] = {}
-    for part in re.split(r"\s*,\s+|\s+and\s+", text.strip()):
+    for part in re.split(r"\s*,\s+|\s+and\s+", shown):
         limit = _limit(part)
         if found.keys() & limit.keys():
-            raise AmountError(f"{text.strip()[:60]!r} limits the same thing twice.", _BUDGET_FORM)
+            raise AmountError(f"{shown!r} limits the same thing twice.", _BUDGET_FORM)
         found |= limit
     return found
 
@@ -90,13 +105,13 @@ def _limit(part: str) -> dict[str, Any]:
         amount = _plain(money["digits"] or money["plain"])
         return {"max_cost": amount, CURRENCY: money["code"] or _SIGNS[money["sign"]]}
     if count is None:
-        raise AmountError(f"{part[:60]!r} is no limit: it needs a currency, 'tokens' or 'calls'.", _BUDGET_FORM)
+        raise AmountError(f"{part!r} is no limit: it needs a currency, 'tokens' or 'calls'.", _BUDGET_FORM)
     unit = count["unit"].lower()
     if unit not in _COUNTED:
         raise AmountError(f"{count['unit']!r} can't be limited.{did_you_mean(unit, _COUNTED)}", _BUDGET_FORM)
     number = Decimal(_plain(count["digits"])) * _FACTORS[count["factor"]]
     if number != int(number):
-        raise AmountError(f"{part[:60]!r} is no whole number.", _BUDGET_FORM)
+        raise AmountError(f"{part!r} is no whole number.", _BUDGET_FORM)
     return {_COUNTED[unit]: int(number)}
 
 

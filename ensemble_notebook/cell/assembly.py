@@ -14,7 +14,7 @@ from ensemble_notebook.cell.binding import Binding
 from ensemble_notebook.cell.constraint import Roles
 from ensemble_notebook.cell.construction import Construction, stand_in_task
 from ensemble_notebook.cell.draft import Draft, Group
-from ensemble_notebook.cell.mistake import Report, quoted
+from ensemble_notebook.cell.mistake import MisreadError, Report, quoted
 from ensemble_notebook.cell.node import ScalarNode
 from ensemble_notebook.cell.reference import AgentNames, PhaseNames, TaskNames
 from ensemble_notebook.cell.resolver import FUNCTIONS, Resolver
@@ -196,8 +196,11 @@ class Assembly:
         return self._binding.each(draft, name, value, self._condition)
 
     def _condition(self, draft: Draft) -> Condition:
-        fields = self._binding.fields(draft) | {"source": self._task_names.find(draft.values["source"])}
-        return self._construction.make(Condition, draft, fields)
+        fields = self._binding.fields(draft)
+        source = self._task_names.find(draft.values["source"])
+        if not fields:  # what is wrong with its test has been said
+            raise MisreadError(draft.place)
+        return self._construction.make(Condition, draft, fields | {"source": source})
 
     def _reviewer(self, _: Draft, __: str, value: ScalarNode | Draft) -> Any:
         """A task, or a function of the notebook."""

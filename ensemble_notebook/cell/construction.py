@@ -14,14 +14,17 @@ from typing import Any, Final, TypeVar
 from ensemble_notebook.cell.draft import Draft
 from ensemble_notebook.cell.mistake import MisreadError, Report
 from ensemble_notebook.cell.source import Place
+from ensemble_notebook.domain.condition import Condition
 from ensemble_notebook.domain.cost import CostConfiguration
 from ensemble_notebook.domain.definition import Checked
-from ensemble_notebook.domain.limit import RateLimit
+from ensemble_notebook.domain.limit import Budget, RateLimit
 from ensemble_notebook.domain.review import PhaseReview
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.errors import Problem, ValidationError
 
 _STAND_IN: Final = "?"
+_SUBSTITUTES: Final[Mapping[type, Mapping[str, Any]]] = {Condition: {"default": True}, Budget: {"max_llm_calls": 1}}
+"""What stands for the one test or limit that was refused, since there must be one."""
 
 D = TypeVar("D", bound=Checked)
 
@@ -56,6 +59,7 @@ class Construction:
                     del fields[problem.field]
                     if problem.field in required:
                         fields[problem.field] = _stand_in(cls, problem.field)
+                    fields |= _SUBSTITUTES.get(cls, {})
             else:
                 self._made[id(made)] = (made, draft)
                 return made

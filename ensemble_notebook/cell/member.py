@@ -146,7 +146,7 @@ class _CellReader(PartReader):
     def _phase(self, key: ScalarNode, node: Node, number: int) -> Draft:
         draft = self._member(schema.PHASE, key, node, number)
         draft.values["name"] = key.text
-        if isinstance(node, MappingNode) and any(name.text in schema.PHASE_KEYS for name, _ in node.pairs):
+        if isinstance(node, MappingNode) and any(_is_phase_key(name, each) for name, each in node.pairs):
             self.fields(node, draft)
             if draft.values["name"] != key.text:
                 message = f"{draft.label} is named by its key already, and here again."
@@ -208,11 +208,25 @@ class _CellReader(PartReader):
 
 def _refuse_stray_key(key: ScalarNode | None, node: ScalarNode) -> None:
     """A word of the language where the name of a task belongs is a line that has lost its indentation."""
-    if key is None or key.text not in schema.WORDS or (key.text in schema.TASK_NAMES and " " in node.text.strip()):
+    if key is None or key.text not in schema.WORDS or _names_task(key, node):
         return
     message = f"{key.text!r} is a word of the cell language and can't name a task that is just a text."
     hint = f"Look at its indentation; for a task of this name write `{key.text}: {{description: ...}}`."
     raise MisreadError(key.place, message, hint)
+
+
+def _names_task(key: ScalarNode, node: ScalarNode) -> bool:
+    """True for a key that names a task here: a description has a space, what such a key takes has none."""
+    return key.text in schema.TASK_NAMES and " " in node.text.strip()
+
+
+def _is_phase_key(key: ScalarNode, node: Node) -> bool:
+    """True where a phase is written with its keys; else its tasks stand there."""
+    if key.text != "review":
+        return key.text in schema.PHASE_KEYS
+    if isinstance(node, MappingNode):
+        return any(name.text in schema.PHASE_REVIEW.keys for name, _ in node.pairs)
+    return isinstance(node, ScalarNode) and not _names_task(key, node)
 
 
 def _refuse_glued_key(node: ScalarNode) -> None:

@@ -13,7 +13,7 @@ from ensemble_notebook.cell import schema, shape, value
 from ensemble_notebook.cell.amount import MINUTE, AmountError, is_amount, read_budget, read_rate
 from ensemble_notebook.cell.draft import Draft, Written
 from ensemble_notebook.cell.field import FieldReader, Form
-from ensemble_notebook.cell.mistake import MisreadError, Report, nearest_name, quoted
+from ensemble_notebook.cell.mistake import MisreadError, Report, listed, nearest_name, quoted
 from ensemble_notebook.cell.node import ListNode, MappingNode, Node, ScalarNode
 from ensemble_notebook.cell.schema import Scope
 from ensemble_notebook.cell.vocabulary import Kind
@@ -80,9 +80,7 @@ class PartReader(FieldReader):
         draft = Draft(schema.CONDITION, f"the condition on {quoted(source.text)}", source.place)
         if isinstance(test, MappingNode):
             self.fields(test, draft)
-            if not draft.has_unknown and len(draft.written) != 1:
-                found = "none" if not draft.written else " and ".join(draft.written)
-                raise MisreadError(source.place, f"{draft.label} has one test, and here it has {found}.", _WHEN)
+            self._expect_one_test(draft)
         else:
             text = value.text(test, draft.label, report=self.report)
             draft.values = _default_or_equals(test, text)
@@ -90,6 +88,15 @@ class PartReader(FieldReader):
         draft.values["source"] = source
         draft.written["source"] = Written(source.place, source)
         return draft
+
+    def _expect_one_test(self, condition: Draft) -> None:
+        tests = list(condition.written.items())
+        if len(tests) > 1:
+            message = f"{condition.label} has {len(tests)} tests: {listed(name for name, _ in tests)}."
+            hint = "A condition has one. Of a list of conditions, any may hold."
+            raise MisreadError(tests[1][1].key, message, hint)
+        if (not tests and not condition.has_unknown) or condition.values.get("default") is False:
+            raise MisreadError(condition.place, f"{condition.label} has no test.", _WHEN)
 
     # reviews
 
@@ -101,7 +108,7 @@ class PartReader(FieldReader):
         if isinstance(node, MappingNode):
             return self.part(node, label, scope=schema.REVIEW)
         found = value.scalar(node, label, Kind.REVIEW.value)
-        if found.is_plain and found.text in ("true", "false"):
+        if value.is_flag(found):
             return self._gate_or_none(node, label)
         return _whole_draft(schema.REVIEW, label, node, {"timing": value.text(node, label, report=self.report)})
 
@@ -173,7 +180,7 @@ class PartReader(FieldReader):
 
     def _store(self, node: Node, label: str) -> bool | ScalarNode:
         found = value.scalar(node, label, Kind.STORE.value)
-        if found.is_plain and found.text in ("true", "false"):
+        if value.is_flag(found):
             return value.flag(found, label)
         return self.name(found, label, wanted=Kind.STORE.value)
 

@@ -62,11 +62,13 @@ class Sort:
         plural: how messages call them.
         fits: True for one of them, told by its class alone: no property of the user's object is run.
         stand_in: makes what stands for one that is not imported.
+        other: how the same is written without a name, as a sentence.
     """
 
     plural: str
     fits: Callable[[Any], bool]
     stand_in: Callable[[str], Any]
+    other: str = ""
 
 
 class Resolver:
@@ -185,7 +187,8 @@ class Resolver:
         names = list(self._names(sort.fits))
         message = f"there is no {quoted(node.text)} in this notebook.{meant(node.text, names)}"
         there = f"{sort.plural} here: {listed(names)}." if names else f"This notebook has no {sort.plural.lower()} yet."
-        return MisreadError(node.place, message, f"Define or import {what} of this name in a cell above. {there}")
+        hint = f"Define or import {what} of this name in a cell above. {there} {sort.other}".rstrip()
+        return MisreadError(node.place, message, hint)
 
     def _names(self, fits: Callable[[Any], bool]) -> Iterator[str]:
         for name, found in list(self._namespace.items()):
@@ -256,14 +259,14 @@ def _of(kind: type) -> Callable[[Any], bool]:
 
 
 FUNCTIONS: Final = Sort("Functions", _is_function, Unimported)
-STORES: Final = Sort("Stores", _has("retrieve"), UnimportedObject)
-EXPORTERS: Final = Sort("Exporters", _has("export"), UnimportedObject)
+STORES: Final = Sort("Stores", _has("retrieve"), UnimportedObject, "A file ends in .db.")
+EXPORTERS: Final = Sort("Exporters", _has("export"), UnimportedObject, "A folder ends in /, a file in .json.")
 PROMPTS: Final = Sort("Prompt strategies", _has("system"), UnimportedObject)
 LIMITS: Final[Mapping[type, Sort]] = {
-    RateLimit: Sort("Rate limits", _of(RateLimit), Unimported),
-    Budget: Sort("Budgets", _of(Budget), Unimported),
+    RateLimit: Sort("Rate limits", _of(RateLimit), Unimported, "Or write e.g. 60/min."),
+    Budget: Sort("Budgets", _of(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."),
 }
-_SHAPES: Final = Sort("Classes", _is_shape, _unimported_class)
+_SHAPES: Final = Sort("Classes", _is_shape, _unimported_class, "Or write e.g. {title: str, score: int}.")
 
 
 def _kind(found: Any) -> str:

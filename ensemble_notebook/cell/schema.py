@@ -170,7 +170,7 @@ BUDGET: Final = _scope("budget", "a budget", Budget)
 CONDITION: Final = _scope("condition", "a condition", Condition)
 REVIEW: Final = _scope("review", "a review", Review)
 PHASE_REVIEW: Final = _scope("phase review", "the review of a phase", PhaseReview)
-CONSTRAINTS: Final = _scope("constraints", "constraints", HierarchicalConstraints)
+CONSTRAINTS: Final = _scope("constraints", "a set of constraints", HierarchicalConstraints)
 MODEL: Final = Scope(
     "llm",
     "a model",
@@ -185,9 +185,9 @@ SCOPES: Final = (
 )
 WORDS: Final = frozenset().union(*(scope.known for scope in (CELL, PHASE, AGENT, TASK)))
 PHASE_KEYS: Final = frozenset({"tasks", "after", "workflow", "when"})
-"""Where one of them stands, a phase is written with its keys; else its tasks stand there."""
+"""No task is called so: where one of them stands, a phase is written with its keys."""
 TASK_NAMES: Final = frozenset({"review"})
-"""Keys that often name a task, too; the description of a task has a space, what such a key takes has none."""
+"""Keys that often name a task, too."""
 
 
 def unknown_fields() -> list[str]:

@@ -119,6 +119,11 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def is_flag(node: ScalarNode) -> bool:
+    """True for true and false, in the spellings of YAML 1.2."""
+    return node.is_plain and node.text in (*_TRUE, *_FALSE)
+
+
 def flag(node: Node, label: str) -> bool:
     """True or false, which YAML 1.2 spells in no other way."""
     found = scalar(node, label, "true or false")

@@ -3,7 +3,7 @@
 import pytest
 
 from ensemble_notebook.cell import schema
-from ensemble_notebook.domain.choice import ErrorStrategy, Workflow
+from ensemble_notebook.domain.choice import CaptureMode, ErrorStrategy, Workflow
 from tests.support.cell import assert_mistakes, links, mistakes_of, read
 
 
@@ -126,38 +126,64 @@ def test_missing_required_key_is_shown_at_its_owner():
     assert_mistakes("phases:\n  «p»: {after: []}", "phase 'p' needs the key 'tasks'")
 
 
-@pytest.mark.parametrize(
-    "key",
-    ["budget", "rate_limit", "capture_mode", "memory", "manager", "manager_llm", "constraints", "policies", "review"],
-)
-def test_later_key_of_a_cell_is_refused_by_name(key):
-    assert_mistakes(f"tasks: [a]\n«{key}»: x", f"'{key}' .*not available in this version")
+def test_short_words_stand_for_the_long_ones():
+    def allow(request, context):
+        return None
 
-
-@pytest.mark.parametrize(
-    "key",
-    ["when", "output_type", "fallback", "input_guardrails", "output_guardrails", "review", "memory", "rate_limit"],
-)
-def test_later_key_of_a_task_is_refused_by_name(key):
-    assert_mistakes(f"tasks: [{{description: a, «{key}»: x}}]", f"'{key}' .*not available in this version")
-
-
-def test_later_keys_of_agents_and_phases_are_refused_by_name():
-    assert_mistakes(
-        "agents: {A: {goal: g, «allow_delegation»: true}}\ntasks: [a]", "delegation to peers.*not available"
+    cell = read(
+        "workflow: hierarchical\nconstraints: {global_max_delegations: 2}\npolicies: [allow]\ntasks: [a]",
+        {"allow": allow},
     )
-    assert_mistakes("phases: {p: {tasks: [a], «when»: x}}", "conditions.*not available")
+    assert cell.definition.hierarchical_constraints is not None
+    assert cell.definition.delegation_policies == (allow,)
+    assert cell.notices == ()
 
 
-def test_later_values_are_refused_by_name():
-    assert_mistakes("workflow: «hierarchical»\ntasks: [a]", "Ensemble workflow 'hierarchical'.*not available")
-    assert_mistakes("error_strategy: «partial»\ntasks: [a]", "not available")
-
-
-def test_familiar_later_key_says_what_it_is_here():
+def test_key_given_in_its_short_and_its_long_word_is_a_mistake():
+    assert_mistakes("policies: []\n«delegation_policies»: []\ntasks: [a]", "given twice; the first one.* in line 1")
+    assert_mistakes("manager: local\n«manager_llm»: local\ntasks: [a]", "'manager_llm' of the cell is given twice")
     assert_mistakes(
-        "tasks: [{description: a, «output_pydantic»: X}]", "'output_pydantic' .here 'output_type': structured"
+        "manager_llm: local\nmanager: {«llm»: local}\ntasks: [a]", "'llm' of 'manager' of the cell is given twice"
     )
+
+
+def test_keys_of_a_cell_are_listed_by_their_short_words():
+    (mistake,) = mistakes_of("tasks: [a]\nzzz: 1")
+    for word in ("manager", "constraints", "policies", "review", "budget"):
+        assert f" {word}," in mistake.hint
+    assert "hierarchical_constraints" not in mistake.hint
+
+
+def test_switches_and_choices_reach_their_definitions():
+    cell = read(
+        "workflow: parallel\nerror_strategy: partial\ncapture_mode: off\nmax_delegation_depth: 2\n"
+        "agents: {A: {goal: g, allow_delegation: true}}\n"
+        "tasks: [{description: x, agent: A, output_type: {a: str}, max_output_retries: 0}]"
+    )
+    found = cell.definition
+    assert (found.error_strategy, found.capture_mode) == (ErrorStrategy.PARTIAL, CaptureMode.OFF)
+    assert (found.max_delegation_depth, found.agents[0].allow_delegation) == (2, True)
+    assert found.tasks[0].max_output_retries == 0
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("workflow: «hierarchicl»", "Did you mean 'hierarchical'"),
+        ("error_strategy: «partal»", "Did you mean 'partial'"),
+        ("capture_mode: «ful»", "Did you mean 'full'"),
+        ("review_policy: «after_evry_task»", "Did you mean 'after_every_task'"),
+        ("max_delegation_depth: «0»", "whole number >= 1"),
+    ],
+)
+def test_wrong_word_names_the_nearest_one_in_its_place(text, told):
+    assert_mistakes(f"{text}\ntasks: [a]", told)
+
+
+def test_review_can_name_a_task_whose_description_is_a_sentence():
+    assert list(links(read("tasks: {draft: Write it, review: Read it again}"))) == ["draft", "review"]
+    assert list(links(read("phases: {p: {draft: Write it, review: Read it again}}"))) == ["draft", "review"]
+    assert_mistakes("tasks: {draft: Write it, «review»: after}", "'review' is a word of the cell language")
 
 
 def test_key_of_another_tool_without_counterpart_says_what_to_do():
@@ -166,11 +192,16 @@ def test_key_of_another_tool_without_counterpart_says_what_to_do():
 
 @pytest.mark.parametrize(
     "written, meant, value",
-    [("backstory", "background", "x"), ("max_iter", "max_iterations", 7), ("maxIterations", "max_iterations", 7)],
+    [
+        ("backstory", "background", "x"),
+        ("max_iter", "max_iterations", 7),
+        ("maxIterations", "max_iterations", 7),
+        ("allowDelegation", "allow_delegation", "true"),
+    ],
 )
 def test_familiar_key_of_an_agent_is_read_and_reported(written, meant, value):
     cell = read(f"agents:\n  A:\n    goal: g\n    {written}: {value}\ntasks: [a]")
-    assert getattr(cell.definition.agents[0], meant) == value
+    assert getattr(cell.definition.agents[0], meant) == (value == "true" or value)
     (notice,) = cell.notices
     assert (notice.line, notice.column, notice.where) == (4, 5, "line 4")
     assert notice.message == f"{written!r} of agent 'A' is read as {meant!r}."

@@ -1,6 +1,7 @@
 """Nothing is accepted silently (C11a): what is changed in a cell changes what it means, or is a mistake in its line."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ensemble_notebook.cell.node import ListNode, MappingNode, Node, ScalarNode
 from ensemble_notebook.cell.reader import read_cell
 from ensemble_notebook.cell.source import Source
 from ensemble_notebook.cell.tree import read_tree
+from ensemble_notebook.domain.definition import Checked, field_names
 from tests.support.cell import Echo
 
 GRAPH = """\
@@ -81,6 +83,93 @@ CHAIN = """\
   description: Write a haiku
   context: []
 """
+MANAGED = """\
+workflow: hierarchical
+manager:
+  llm: mine
+  max_iterations: 7
+  prompt: strategy
+constraints:
+  required_workers: [Researcher]
+  allowed_workers: [Researcher, Writer]
+  max_calls_per_worker: {Researcher: 3, Writer: 2}
+  global_max_delegations: 5
+  required_stages: [[Researcher], [Writer]]
+policies: [allow]
+max_delegation_depth: 2
+capture_mode: full
+trace_exporter: traces/
+rate_limit: 60/min
+budget: $0.50, 20k tokens
+memory: notes.db
+review: {policy: after_last_task, handler: approve}
+agents:
+  Researcher:
+    goal: Find facts
+    allow_delegation: true
+    rate_limit: {requests: 2, period: 1.5, wait_timeout: 9}
+  Writer: {goal: Write}
+tasks:
+  - Find facts
+  - Write them down
+"""
+GUARDED = """\
+error_strategy: partial
+review_policy: after_every_task
+review_handler: approve
+memory: true
+budget:
+  max_cost: 0.50
+  max_tokens: 20000
+  max_llm_calls: 9
+  warn_at: 0.5
+  allow_unknown_cost: true
+agents:
+  Reader: {goal: Read it}
+  Clerk: {goal: Keep order}
+tasks:
+  triage:
+    description: Read it
+    agent: Reader
+    output_type: {urgency: str, score: int?, tags: [str]}
+    max_output_retries: 1
+    input_guardrails: [check, approve]
+    output_guardrails: check
+    memory: [letters, people]
+    rate_limit: 2 per second
+  answer:
+    description: Answer it
+    agent: Clerk
+    when: {triage: {contains: urgent}}
+    fallback: Reader
+    review: {timing: before, timeout: 5, on_timeout: fail}
+  file:
+    description: File it
+    when:
+      - {triage: default}
+      - triage: {matches: "^low"}
+    fallback: {role: Archivist, goal: Lose nothing}
+    review: [during, after]
+    memory: letters
+  note:
+    description: Note it
+    when: {triage: [low, {equals: none}, {predicate: check}]}
+    output_type: {type: object, properties: {line: {type: string}}, required: [line]}
+    review: true
+"""
+REVIEWED = """\
+phases:
+  draft: {tasks: {write: Write it, check: Look at it}, review: check}
+  edit:
+    after: [draft]
+    when: {write: {contains: rough}}
+    tasks: [Edit it]
+    review: {by: approve, max_retries: 1}
+  print:
+    after: [edit]
+    tasks: [Print it]
+    review: {description: Is it clean, expected_output: APPROVE or RETRY}
+"""
 
 
 def search(text: str) -> str:
@@ -95,43 +184,66 @@ def hear(event: object) -> None:
     return None
 
 
-NAMESPACE = {"search": search, "lookup": lookup, "hear": hear, "mine": Echo()}
-CELLS = {"graph": GRAPH, "phases": PHASES, "chain": CHAIN}
+def allow(request: object, context: object) -> None:
+    return None
+
+
+def approve(given: object) -> None:
+    return None
+
+
+def check(given: object) -> None:
+    return None
+
+
+class Strategy:
+    def system(self, workers: object) -> str:
+        return ""
+
+    def user(self, tasks: object) -> str:
+        return ""
+
+
+FUNCTIONS = (search, lookup, hear, allow, approve, check)
+NAMESPACE = {**{each.__name__: each for each in FUNCTIONS}, "mine": Echo(), "strategy": Strategy()}
+CELLS = {
+    "graph": GRAPH,
+    "phases": PHASES,
+    "chain": CHAIN,
+    "managed": MANAGED,
+    "guarded": GUARDED,
+    "reviewed": REVIEWED,
+}
+
+
+def told(value: Any) -> Any:
+    """A value with everything in it, comparable."""
+    if isinstance(value, Checked):
+        return type(value).__name__, tuple(told(getattr(value, name)) for name in field_names(type(value)))
+    if isinstance(value, Mapping):
+        return tuple(sorted((key, told(each)) for key, each in value.items()))
+    if isinstance(value, tuple | list):
+        return tuple(map(told, value))
+    return repr(value)
 
 
 def meaning(cell: Cell) -> tuple[Any, ...]:
     """Everything that a cell says, comparable."""
-    found = cell.definition
-
-    def agent(each: Any) -> Any:
-        names = schema.AGENT.keys
-        return each and tuple(repr(getattr(each, name)) for name in names)
-
-    def texts(task: Any) -> list[str]:
-        names = ("description", "expected_output", "handler", "llm", "tools", "timeout")
-        return [repr(getattr(task, name)) for name in names]
-
-    return (
-        *(repr(getattr(found, name)) for name in schema.CELL.keys if name not in ("tasks", "phases", "agents", "cost")),
-        found.cost and tuple(repr(getattr(found.cost, name)) for name in schema.COST.keys),
-        tuple(agent(each) for each in found.agents),
-        tuple(
-            (node.name, node.is_chained, cell.graph.context_names(node), agent(node.task.agent), *texts(node.task))
-            for node in cell.graph.tasks
-        ),
-        tuple((phase.name, phase.workflow, phase.after, phase.tasks) for phase in cell.graph.phases),
-        tuple(sorted(cell.inputs.items())),
-    )
+    nodes = tuple((node.name, node.is_chained, cell.graph.context_names(node)) for node in cell.graph.tasks)
+    return told(cell.definition), nodes, tuple(sorted(cell.inputs.items()))
 
 
-# Written in either case, these are the same: YAML 1.2's own words and numbers, and the names of choices.
+# Written in either case, these are the same: YAML 1.2's own words, and the names of choices and units.
 CASELESS = re.compile(
-    r"true|false|null|[-+]?[\d.]+(e[-+]?\d+)?|continue_on_error|fail_fast|parallel|sequential", re.IGNORECASE
+    r"true|false|null|continue_on_error|fail_fast|partial|parallel|sequential|hierarchical|full|after_every_task|after_last_task|"
+    r"before|during|after|fail|60/min|2 per second|\$0\.50, 20k tokens",
+    re.IGNORECASE,
 )
+NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
 def shape(text: str) -> Any:
-    """What YAML makes of a text, but for the case of what has none."""
+    """What YAML makes of a text, but for the case of what has none, and the many spellings of a number."""
 
     def of(node: Node | None) -> Any:
         if isinstance(node, ListNode):
@@ -141,6 +253,8 @@ def shape(text: str) -> Any:
         if not isinstance(node, ScalarNode):
             return node
         text = node.text.rstrip()
+        if node.is_plain and NUMBER.fullmatch(text):
+            return float(text)
         return text.lower() if CASELESS.fullmatch(text) else text, node.is_plain or node.is_block
 
     return of(read_tree(Report(Source(text))))
@@ -163,7 +277,7 @@ def keys_of_language() -> list[tuple[str, int, int, str]]:
         for name, text in CELLS.items()
         for number, line in enumerate(lines_of(text))
         for match in pattern.finditer(line)
-        if match[1] in schema.WORDS | schema.COST.keys.keys()
+        if any(match[1] in scope.known for scope in schema.SCOPES)
     ]
 
 

@@ -1,9 +1,11 @@
 """The options on the first line of a cell."""
 
+from pathlib import Path
+
 import pytest
 
 from ensemble_notebook.cell.option import Options, option_help, parse_options
-from ensemble_notebook.domain.choice import Workflow
+from ensemble_notebook.domain.choice import CaptureMode, Workflow
 from ensemble_notebook.errors import ValidationError
 
 
@@ -18,14 +20,20 @@ def test_no_options_bind_the_output_to_the_fixed_name():
 
 
 def test_every_option_has_its_place():
-    line = "-o report -i a=1 --llm local --workflow PARALLEL --name team --timeout 2.5 -b --no-timeline"
+    line = (
+        "-o report -i a=1 --llm local --workflow HIERARCHICAL --capture full --budget '$1, 5 calls' --name team "
+        "--timeout 2.5 --record talk.jsonl -b --no-timeline"
+    )
     assert parse_options(line) == Options(
         out="report",
         inputs={"a": "1"},
         llm="local",
-        workflow=Workflow.PARALLEL,
+        workflow=Workflow.HIERARCHICAL,
+        capture=CaptureMode.FULL,
+        budget="$1, 5 calls",
         name="team",
         timeout=2.5,
+        record=Path("talk.jsonl"),
         is_background=True,
         has_timeline=False,
     )
@@ -55,6 +63,16 @@ def test_only_what_is_given_overrides_the_cell():
     assert parse_options("--llm local").overrides == {"llm": "local"}
 
 
+def test_what_belongs_to_the_ensemble_overrides_the_cell():
+    options = parse_options("--capture off --budget 'my_budget' --workflow parallel --replay talk.jsonl")
+    assert options.overrides == {
+        "capture_mode": CaptureMode.OFF,
+        "budget": "my_budget",
+        "workflow": Workflow.PARALLEL,
+    }
+    assert options.replay == Path("talk.jsonl")
+
+
 @pytest.mark.parametrize(
     "line, told",
     [
@@ -73,8 +91,13 @@ def test_only_what_is_given_overrides_the_cell():
         ("--timeout soon", "must be seconds > 0, got 'soon'"),
         ("--timeout nan", "must be seconds > 0, got 'nan'"),
         ("--workflow paralel", "can't be 'paralel'. Did you mean 'parallel'?"),
-        ("--workflow hierarchical", "is not available in this version"),
-        ("--budget 3", "option '--budget' (budgets) is not available in this version"),
+        ("--capture ful", "can't be 'ful'. Did you mean 'full'?"),
+        ("--budget 3", "'3' is no limit: it needs a currency, 'tokens' or 'calls'. Write limits such as $0.50"),
+        ("--budget '20k tokns'", "'tokns' can't be limited. Did you mean 'tokens'?"),
+        ("--budget 'some money'", "is no limit"),
+        ("--record a --replay b", "not allowed with argument --record"),
+        ("--replay ' '", "must not be blank"),
+        ("--budgt 3", "Did you mean '--budget'?"),
         ("--dry-run -b", "not allowed with argument"),
         ("--name ' '", "must not be blank"),
     ],
@@ -85,5 +108,8 @@ def test_mistake_says_what_is_wrong_and_names_the_nearest(line, told):
 
 def test_help_has_every_option_and_examples():
     told = option_help()
-    for word in ("--out", "--input", "--llm", "--workflow", "--dry-run", "--define", "--timeout", "%%ensemble -b"):
+    for word in (
+        *("--out", "--input", "--llm", "--workflow", "--capture", "--budget", "--dry-run", "--define", "--timeout"),
+        *("--record", "--replay", "%%ensemble -b"),
+    ):
         assert word in told
