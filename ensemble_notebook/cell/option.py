@@ -36,7 +36,7 @@ examples:
   %%ensemble --dry-run                         show the plan, call nothing
   %%ensemble -b -o report                      go on at once: report.status, report.cancel(), report.result()
   %%ensemble --budget "$0.50, 20k tokens"      stop buying before a limit is passed
-  %%ensemble --record run.jsonl                keep what the models said; --replay run.jsonl says it again
+  %%ensemble --record run.yaml                 keep what the models said; --replay run.yaml says it again
 """
 
 

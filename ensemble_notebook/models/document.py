@@ -52,7 +52,7 @@ def header() -> str:
 def is_recording(path: Path) -> bool:
     """Whether a file begins as a recording does, of whatever version."""
     with path.open(encoding="utf-8-sig", errors="replace") as file:
-        return _FIRST_LINE.match(file.readline()) is not None
+        return _FIRST_LINE.match(file.readline(200)) is not None
 
 
 def written(content: Mapping[str, Any]) -> str:
