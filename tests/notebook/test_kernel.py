@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import nbformat
 import pytest
-from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-LIMIT_S = 60
+from tests.support.kernel import LIMIT_S, Kernel
+
 WIDGET = "application/vnd.jupyter.widget-view+json"
 TRACE = "application/vnd.ensemble.trace+json"
 
@@ -33,69 +33,6 @@ tasks:
   begin: {{description: Begin, handler: quick}}
   end: {{description: End, handler: {handler}, context: [begin]}}
 """
-
-
-class Kernel:
-    """A kernel, seen as a frontend sees it."""
-
-    def __init__(self, manager, client: BlockingKernelClient) -> None:
-        self.manager = manager
-        self.client = client
-        self.messages: list[dict] = []
-
-    def send(self, code: str) -> str:
-        """Ask for execution; gives the request's id."""
-        return self.client.execute(code, allow_stdin=True)
-
-    def until(self, is_enough) -> None:
-        """Collect what the kernel publishes until it is enough."""
-        deadline = time.monotonic() + LIMIT_S
-        while not is_enough():
-            self.messages.append(self.client.get_iopub_msg(timeout=deadline - time.monotonic()))
-
-    def run(self, code: str) -> tuple[str, dict]:
-        """Execute and wait; gives the request's id and the reply."""
-        request = self.send(code)
-        reply = self.reply(request)
-        self.until(lambda: self.is_idle(request))
-        return request, reply
-
-    def reply(self, request: str) -> dict:
-        while True:
-            reply = self.client.get_shell_msg(timeout=LIMIT_S)
-            if reply["parent_header"]["msg_id"] == request:
-                return reply["content"]
-
-    def is_idle(self, request: str) -> bool:
-        return any(message["content"]["execution_state"] == "idle" for message in self.of(request, "status"))
-
-    def of(self, request: str, *kinds: str) -> list[dict]:
-        """What was published for a request."""
-        return [
-            message
-            for message in self.messages
-            if message["parent_header"].get("msg_id") == request and message["msg_type"] in kinds
-        ]
-
-    def bundles(self, request: str) -> list[dict]:
-        """The data of a request's displays and their updates, in order."""
-        return [message["content"]["data"] for message in self.of(request, "display_data", "update_display_data")]
-
-    def has_told(self, request: str, task: str) -> bool:
-        """Whether the widget of a cell knows that a task is done."""
-        for message in self.of(request, "comm_open", "comm_msg"):
-            data = message["content"]["data"]
-            told = data.get("content") or data.get("state", {}).get("snapshot") or {}
-            if any(row["name"] == task and row["status"] == "ok" for row in told.get("rows", ())):
-                return True
-        return False
-
-    def value(self, expression: str) -> str:
-        """A string of the kernel."""
-        reply = self.client.execute_interactive(
-            "", user_expressions={"value": expression}, allow_stdin=False, timeout=LIMIT_S, output_hook=lambda _: None
-        )
-        return reply["content"]["user_expressions"]["value"]["data"]["text/plain"].strip("'")
 
 
 @pytest.fixture(scope="module")
