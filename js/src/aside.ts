@@ -52,7 +52,7 @@ export function drawReview(brush: Brush, mark: Mark, box: Box): void {
   ctx.lineWidth = isOpen ? 2 : 1.5;
   stroke(ctx, hue, 1);
   ctx.setLineDash([]);
-  if (box.w < 18) return;
+  if (box.w < 18 || box.h < 12) return;
   const middle = box.y + box.h / 2;
   ctx.fillStyle = skin.text;
   ctx.fillRect(box.x + 8, middle - 4, 2.5, 8);

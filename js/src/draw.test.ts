@@ -101,3 +101,27 @@ it("shows the clock at the line of now only while the run goes on", () => {
   expect(paint(ROWS).texts).toContain("0:01");
   expect(paint(ROWS, { isRunning: false, isOver: true }).texts).not.toContain("0:01");
 });
+
+it("says of a wait what for, of a review what came of it, and of an open one how long", () => {
+  const task = row({ span_id: "t", kind: "task", agent: "A", start_ms: 0 });
+  const call = row({ span_id: "l", kind: "llm", parent_id: "t", start_ms: 0, end_ms: 300 });
+  const wait = row({ span_id: "w", kind: "wait", parent_id: "l", wait: "rate_limit", start_ms: 0, end_ms: 300 });
+  expect(paint([task, call, wait]).texts).toContain("rate limit · 300 ms");
+  const review = { subject: "output", text: "?", verdicts: [] };
+  const asked = row({ span_id: "r", kind: "review", parent_id: "t", status: "waiting", start_ms: 300, review });
+  expect(paint([task, asked], { now: 1400 }).texts).toContain("waiting for you 0:01");
+  const answered = { ...asked, status: "ok" as const, end_ms: 900, review: { ...review, decision: "retry" } };
+  expect(paint([task, answered]).texts).toContain("sent back · 600 ms");
+  const late = { ...answered, review: { ...review, decision: "approve", is_timeout: true } };
+  expect(paint([task, late]).texts).toContain("no answer: approved · 600 ms");
+});
+
+it("names the worker in the bar of a delegation, and a condition that was not met in full", () => {
+  const rows = [
+    row({ span_id: "t", kind: "task", agent: "A", start_ms: 0 }),
+    row({ span_id: "x", kind: "tool", parent_id: "t", start_ms: 0, end_ms: 500 }),
+    row({ span_id: "d", kind: "delegation", parent_id: "x", delegate_to: "Researcher", start_ms: 0, end_ms: 500 }),
+    row({ span_id: "s", kind: "task", status: "skipped", reason: "condition not met", end_ms: 500 }),
+  ];
+  expect(paint(rows).texts).toEqual(expect.arrayContaining(["Researcher", "condition not met"]));
+});

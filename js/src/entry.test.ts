@@ -1,80 +1,22 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import entry, { type Model, renderSaved } from "./entry";
+import { Bench, Kernel } from "./bench";
+import entry, { renderSaved } from "./entry";
 import { delta, row, run, snapshot, wire } from "./fixture";
 
-type Act = (...values: never[]) => void;
-
-/** As anywidget does it: one model, and a new proxy of it for each hook. */
-class Kernel {
-  snapshot: unknown = wire(snapshot());
-  readonly sent: { kind: string; [key: string]: unknown }[] = [];
-  readonly acts = new Map<string, Set<Act>>();
-
-  proxy(): Model {
-    return {
-      get: (name) => (name === "snapshot" ? this.snapshot : undefined),
-      send: (content) => this.sent.push(content as { kind: string }),
-      on: (name, act) => this.acts.set(name, (this.acts.get(name) ?? new Set()).add(act)),
-      off: (name, act) => this.acts.get(name)?.delete(act),
-    };
-  }
-
-  post(content: unknown): void {
-    for (const act of this.acts.get("msg:custom") ?? []) act(content as never);
-  }
-
-  get listeners(): number {
-    return [...this.acts.values()].reduce((sum, acts) => sum + acts.size, 0);
-  }
-}
-
+let bench: Bench;
 let kernel: Kernel;
 let place: HTMLElement;
-let frames: Map<number, FrameRequestCallback>;
-let ends: (() => void)[];
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
-  frames = new Map();
-  let last = 0;
-  vi.stubGlobal("requestAnimationFrame", (act: FrameRequestCallback) => {
-    frames.set((last += 1), act);
-    return last;
-  });
-  vi.stubGlobal("cancelAnimationFrame", (id: number) => frames.delete(id));
-  // jsdom has no canvas; what is drawn is looked at in a real browser.
-  HTMLCanvasElement.prototype.getContext = (() => null) as never;
-  HTMLCanvasElement.prototype.getBoundingClientRect = () => new DOMRect(0, 0, 600, 300);
-  kernel = new Kernel();
-  place = document.body.appendChild(document.createElement("div"));
-  ends = [];
+  bench = new Bench();
+  ({ kernel, place } = bench);
 });
+afterEach(() => bench.close());
 
-afterEach(async () => {
-  for (const end of ends) end();
-  // Effects that wait for a frame would hold up those of the next test.
-  await turn();
-  place.remove();
-  vi.useRealTimers();
-  vi.unstubAllGlobals();
-});
-
-function show(el = place): HTMLElement {
-  ends.push(entry.render({ model: kernel.proxy(), el }));
-  return el;
-}
-
-/** Lets effects and at most one generation of animation frames run. */
-async function turn(): Promise<void> {
-  const due = [...frames.values()];
-  frames.clear();
-  for (const act of due) act(performance.now());
-  await vi.advanceTimersByTimeAsync(100);
-}
-
-const button = (name: string): HTMLButtonElement | undefined =>
-  [...place.querySelectorAll("button")].find((one) => one.textContent?.includes(name));
+const show = (el = place): HTMLElement => bench.show(el);
+const turn = (): Promise<void> => bench.turn();
+const button = (name: string): HTMLButtonElement | undefined => bench.button(name);
 
 describe("a live view", () => {
   it("shows state, name and tasks at once, and the rows in a treegrid", async () => {
@@ -127,13 +69,13 @@ describe("a live view", () => {
     for (let k = 0; k < 5; k += 1) await turn();
     expect(place.textContent).toContain("Completed");
     expect(button("Stop")).toBeUndefined();
-    expect([frames.size, vi.getTimerCount()]).toEqual([0, 0]);
+    expect([bench.frames.size, vi.getTimerCount()]).toEqual([0, 0]);
   });
 
   it("keeps asking for frames while it runs", async () => {
     show();
     for (let k = 0; k < 5; k += 1) await turn();
-    expect(frames.size).toBe(1);
+    expect(bench.frames.size).toBe(1);
   });
 
   it("shows what a model says as text, whatever it is", async () => {
@@ -175,7 +117,7 @@ describe("views of one model", () => {
     show(other);
     expect(kernel.listeners).toBe(listeners);
     kernel.post(delta(1, 2, { run: run({ tasks_done: 1 }) }));
-    for (const one of ends) one();
+    for (const one of bench.ends) one();
     expect(place.childElementCount + other.childElementCount).toBe(0);
     expect(kernel.listeners).toBe(listeners);
     end();
@@ -187,7 +129,7 @@ describe("views of one model", () => {
     entry.render({ model: kernel.proxy(), el: place, signal: end.signal });
     end.abort();
     await turn();
-    expect([place.childElementCount, kernel.listeners, frames.size]).toEqual([0, 0, 0]);
+    expect([place.childElementCount, kernel.listeners, bench.frames.size]).toEqual([0, 0, 0]);
   });
 
   it("keep apart from another model's", () => {
@@ -195,7 +137,7 @@ describe("views of one model", () => {
     const second = new Kernel();
     second.snapshot = wire(snapshot({ run: run({ run_id: "r2", name: "other" }) }));
     const elsewhere = document.createElement("div");
-    ends.push(entry.render({ model: second.proxy(), el: elsewhere }));
+    bench.ends.push(entry.render({ model: second.proxy(), el: elsewhere }));
     expect([place.textContent?.includes("other"), elsewhere.textContent?.includes("other")]).toEqual([false, true]);
   });
 });
@@ -207,7 +149,7 @@ describe("a saved view", () => {
   });
 
   it("is explorable without a kernel: details come from the payload", async () => {
-    ends.push(renderSaved(place, saved()));
+    bench.ends.push(renderSaved(place, saved()));
     expect(place.textContent).toContain("saved view");
     expect(place.textContent).toContain("scripted model");
     await turn();
@@ -222,12 +164,12 @@ describe("a saved view", () => {
   });
 
   it("says what it can't show", async () => {
-    ends.push(renderSaved(place, { ...saved(), version: 99 }));
+    bench.ends.push(renderSaved(place, { ...saved(), version: 99 }));
     expect(place.textContent).toContain("version 99");
   });
 
   it("lists the warnings behind their sign", async () => {
-    ends.push(renderSaved(place, saved()));
+    bench.ends.push(renderSaved(place, saved()));
     place.querySelector<HTMLElement>('[aria-label="1 warning"]')?.click();
     await turn();
     expect(place.textContent).toContain("careful");

@@ -66,11 +66,8 @@ export function inside(store: Store, task: Row): Inside {
   const rows = store.below(task.span_id, isTask);
   const marks: Mark[] = [];
   let lanes = 1;
-  let errors = isError(task) ? 1 : 0;
   for (const row of rows) {
-    if (isTask(row)) continue;
-    if (isError(row) && row.kind !== "attempt") errors += 1;
-    if (row.start_ms == null) continue;
+    if (isTask(row) || row.start_ms == null) continue;
     const lane = laneOf(store, row);
     const found = marksOf(store, row, PAD + lane * LANE_HEIGHT);
     if (found.length) lanes = Math.max(lanes, lane + 1);
@@ -80,7 +77,17 @@ export function inside(store: Store, task: Row): Inside {
   marks.push(...notches(rows, 0, lanes * LANE_HEIGHT + 2 * PAD));
   marks.sort((a, b) => a.from - b.from);
   const own = taskMark(task, hasCalls, lanes);
-  return { lanes, marks: own ? [own, ...marks] : marks, errors, workers: rows.filter(isTask) };
+  return { lanes, marks: own ? [own, ...marks] : marks, errors: errorsIn(store, task, rows), workers: rows.filter(isTask) };
+}
+
+/** How many errors arose here: a span that failed because of one inside it is not counted again. */
+function errorsIn(store: Store, task: Row, rows: readonly Row[]): number {
+  const failed = rows.filter((row) => isError(row) && row.kind !== "attempt" && !isTask(row));
+  const around = new Set<string>();
+  for (const row of failed) {
+    for (let at = row.parent_id; at && at !== task.span_id && !around.has(at); at = store.row(at)?.parent_id) around.add(at);
+  }
+  return failed.length ? failed.filter((row) => !around.has(row.span_id)).length : Number(isError(task));
 }
 
 /** The sub-lane of a call, which whatever happens inside it shares. */

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { delta, ROWS, run, snapshot, wire } from "./fixture";
 import { readMessage, readSaved } from "./read";
+import { isFinal } from "./wire";
 
 it("reads a snapshot as it was sent", () => {
   expect(readMessage(wire(snapshot()))).toMatchObject({ kind: "snapshot", n: 1, rows: ROWS, run: run() });
@@ -59,4 +60,26 @@ it("reads a saved trace with its details", () => {
   });
   expect(saved).toMatchObject({ kind: "saved", details_left_out: 2, details: { l: { span_id: "l", output: "hi", messages: [] } } });
   expect(readSaved("text").kind).toBe("bad");
+});
+
+it("lets no review in that could not be shown", () => {
+  const row = { span_id: "r", kind: "review", name: "output", status: "waiting" };
+  const read = (review: unknown) => readMessage(wire(snapshot({ rows: [{ ...row, review } as never] })));
+  expect(read({ subject: "output", text: "?", verdicts: ["approve"], deadline_ms: 5 })).toMatchObject({ rows: [{ span_id: "r" }] });
+  for (const bad of ["?", { text: 5, verdicts: [] }, { text: "?" }, { text: "?", verdicts: [], deadline_ms: "soon" }]) {
+    expect(read(bad)).toMatchObject({ rows: [] });
+  }
+});
+
+it("reads a budget number by number", () => {
+  const message = wire(snapshot({ run: run({ budget: { max_cost: 1, cost: "much", share: 0.5 } as never }) }));
+  expect(readMessage(message)).toMatchObject({ run: { budget: { max_cost: 1, cost: null, max_tokens: null, share: 0.5 } } });
+});
+
+it("knows every status that a run can end with", () => {
+  for (const status of ["completed_with_warnings", "budget_exceeded", "exited_early"] as const) {
+    expect(readMessage(wire(snapshot({ run: run({ status }) })))).toMatchObject({ run: { status } });
+    expect(isFinal(status)).toBe(true);
+  }
+  expect([isFinal("running"), isFinal("pending"), isFinal(undefined)]).toEqual([false, false, false]);
 });

@@ -130,3 +130,31 @@ it("fits one span", () => {
   view.focus(ROWS[6] as (typeof ROWS)[number], 1000);
   expect(view.window.value).toEqual({ from: 470, to: 830 });
 });
+
+describe("a worker", () => {
+  beforeEach(() => {
+    const rows = [
+      row({ span_id: "m", kind: "task", name: "manager", start_ms: 0 }),
+      row({ span_id: "d", kind: "delegation", parent_id: "m", start_ms: 0 }),
+      row({ span_id: "w", kind: "task", parent_id: "d", start_ms: 0 }),
+      row({ span_id: "l", kind: "llm", parent_id: "w", start_ms: 0 }),
+    ];
+    view = new View(stored({ rows, phases: [] }), new AbortController().signal);
+  });
+
+  it("that is folded away is selected in the row above, and shown again by a jump to it", () => {
+    view.toggle("m");
+    view.select("l");
+    expect(view.track?.id).toBe("m");
+    view.jump("l");
+    expect([view.track?.id, view.closed.value.size]).toEqual(["w", 0]);
+  });
+
+  it("is folded away and shown by the arrows on the row above", () => {
+    view.select("m");
+    press(view, "ArrowLeft", 0);
+    expect(view.layout.value.tracks.map((track) => track.id)).toEqual(["m"]);
+    press(view, "ArrowRight", 0);
+    expect(view.layout.value.tracks.map((track) => track.id)).toEqual(["m", "w"]);
+  });
+});
