@@ -22,9 +22,9 @@ def impossibilities(constraints: HierarchicalConstraints, manager_max_iterations
             blocked = min(blocked, number)
             yield f"Stage {number + 1} of required_stages can't complete: not in allowed_workers: {_named(barred)}."
     for number in range(min(blocked + 1, len(stages))):
-        if before[number] >= total:
-            took = f"the stages before it take {before[number]} delegations, and {limit} is {total}"
-            yield f"Stage {number + 1} of required_stages can't be reached: {took}."
+        if stages[number] and before[number] >= total:
+            reason = f"{limit} is {total}, which the stages before it use up"
+            yield f"Stage {number + 1} of required_stages can't be reached: {reason}."
             break
     stage_of = {role: number for number, stage in enumerate(stages) for role in stage}
     required = {same_role(role): role for role in constraints.required_workers}
@@ -34,7 +34,7 @@ def impossibilities(constraints: HierarchicalConstraints, manager_max_iterations
     last = max((stage_of.get(role, 0) for role in required), default=0)
     needed = len(required.keys() | {role for stage in stages[:last] for role in stage})
     if needed > total:
-        yield f"The required workers can't all be asked: that takes {needed} delegations, and {limit} is {total}."
+        yield f"The required workers can't all be asked: {limit} is {total}, and it takes {needed}."
 
 
 def _total(constraints: HierarchicalConstraints, manager_max_iterations: int) -> tuple[int, str]:

@@ -110,19 +110,22 @@ def _managed_tasks(graph: Graph, inputs: Mapping[str, Any], description: str) ->
 
 
 class PlainPrompt:
-    """The strategy where the ensemble has none: a roster, rules and a list of tasks."""
+    """The strategy where the ensemble has none: a roster, rules and a list of tasks.
+
+    Async, since it waits for nothing: it needs no thread, as the user's own do.
+    """
 
     def __init__(self, constraints: HierarchicalConstraints) -> None:
         self._rules = tuple(_rules(constraints))
 
-    def system(self, workers: Sequence[Agent]) -> str:
+    async def system(self, workers: Sequence[Agent]) -> str:
         sections = [system_prompt(Agent(role=MANAGER_ROLE, goal=MANAGER_GOAL), MANAGER_GOAL), _HOW_TO]
         sections.append("\n".join(["## Workers", *map(_introduction, workers)]))
         if self._rules:
             sections.append("\n".join(["## Rules", *(f"- {rule}" for rule in self._rules)]))
         return "\n\n".join(sections)
 
-    def user(self, tasks: Sequence[ManagedTask]) -> str:
+    async def user(self, tasks: Sequence[ManagedTask]) -> str:
         return "\n\n".join(["## Tasks", *map(_task_section, tasks)])
 
 

@@ -1,0 +1,140 @@
+"""Agents played by functions, in virtual time: whole runs of the engine without any model."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ensemble_notebook.domain.choice import ExitReason
+from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.event import Event
+from ensemble_notebook.domain.model import Fault, ModelReply, ToolCall, ToolSpec
+from ensemble_notebook.domain.plan import make_plan
+from ensemble_notebook.domain.rule import check_ensemble
+from ensemble_notebook.engine.driver import Driver
+from ensemble_notebook.engine.order import Order
+from ensemble_notebook.engine.result import RunResult
+from ensemble_notebook.engine.stream import EventStream
+from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual
+
+
+@dataclass
+class Scene:
+    """What an actor sees when it is asked: its prompts, its tools, and what its tool calls were answered so far."""
+
+    system: str
+    user: str
+    tools: tuple[ToolSpec, ...]
+    schema: Mapping[str, Any] | None
+    answers: list[str] = field(default_factory=list)
+    turn: int = 0
+
+
+Play = Callable[[Scene], Any]
+"""Says a text, asks for tool calls (a list of ``(name, arguments)``), or an exception; may be async."""
+
+
+class Conversation:
+    def __init__(self, play: Play, scene: Scene) -> None:
+        self._play = play
+        self._scene = scene
+
+    def add_tool_result(self, call: ToolCall, text: str) -> None:
+        self._scene.answers.append(text)
+
+    def input_bound(self) -> int:
+        return 1
+
+    async def reply(self, on_token: Any = None, *, max_tokens: int | None = None) -> ModelReply:
+        said = self._play(self._scene)
+        if inspect.isawaitable(said):
+            said = await said
+        self._scene.turn += 1
+        if isinstance(said, BaseException):
+            raise said
+        if isinstance(said, str):
+            return ModelReply(text=said)
+        calls = [
+            ToolCall(id=f"{self._scene.turn}.{number}", name=name, arguments=arguments)
+            for number, (name, arguments) in enumerate(said)
+        ]
+        return ModelReply(text="", tool_calls=tuple(calls))
+
+
+class Actor:
+    """A port: one actor, ready to play."""
+
+    provider = None
+    is_scripted = True
+    calls_tools = True
+    max_tokens = 10
+    warning = None
+
+    def __init__(self, name: str, play: Play, *, takes_schema: bool) -> None:
+        self.name = name
+        self.takes_schema = takes_schema
+        self._play = play
+
+    def open(self, system: str, user: str, tools: Any = (), schema: Any = None) -> Conversation:
+        return Conversation(self._play, Scene(system, user, tuple(tools), schema))
+
+    def classify(self, error: Exception) -> Fault:
+        return Fault(reason=type(error).__name__, is_transient=False)
+
+
+class Cast:
+    """A source: actors by the name that agents have for `llm`."""
+
+    def __init__(self, plays: Mapping[str, Play], *, takes_schema: bool = False) -> None:
+        self._plays = plays
+        self._takes_schema = takes_schema
+
+    def check(self, llm: Any) -> None: ...
+
+    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> Actor:
+        return Actor(llm, self._plays[llm], takes_schema=self._takes_schema)
+
+
+def perform(
+    made: EnsembleDefinition,
+    plays: Mapping[str, Play],
+    *,
+    stop_after: float | None = None,
+    takes_schema: bool = False,
+    **order: Any,
+) -> tuple[RunResult, list[Event]]:
+    """A whole run in virtual time, stopped after so many seconds."""
+    loop = VirtualLoop()
+    graph, warnings = check_ensemble(made)
+
+    async def main() -> tuple[RunResult, list[Event]]:
+        whole = Order(
+            graph=graph,
+            plan=make_plan(graph, made.inputs),
+            name=made.name,
+            workflow=made.workflow.value,
+            error_strategy=made.error_strategy,
+            inputs=made.inputs,
+            max_concurrency=made.max_concurrency,
+            warnings=warnings,
+            streams=False,
+            budget=made.budget,
+            delegation_policies=made.delegation_policies,
+            max_delegation_depth=made.max_delegation_depth,
+            constraints=made.hierarchical_constraints,
+            manager_prompt=made.manager_prompt,
+            **order,
+        )
+        clock = LoopClock(loop)
+        stream = EventStream("r", clock)
+        driver = Driver(whole, Cast(plays, takes_schema=takes_schema), stream, clock)
+        if stop_after is not None:
+            loop.call_later(stop_after, driver.stop, ExitReason.INTERRUPTED)
+        result = await driver.run()
+        await asyncio.sleep(60)  # what outlives the run would still be heard of
+        return result, stream.events
+
+    return run_virtual(main(), loop)
