@@ -1,7 +1,8 @@
 """The loopback model server in a process of its own, so that its CPU is nobody's cost.
 
 What it answers is in the name of the model: ``delay-200`` waits 200 ms, ``words-400-pause-5`` says 400 words, with 5 ms
-between them where they are streamed; any other name is answered at once.
+between them where they are streamed, ``rounds-20`` calls the tool `search` 20 times first; any other name is answered
+at once.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 
 from tests.support.openai_server import Answer, OpenAIServer, Request
 
+_TOOL_RESULT: Final = re.compile(rb'"role"\s*:\s*"tool"')
 _MODEL: Final = re.compile(rb'"model"\s*:\s*"([^"]*)"')
 
 
@@ -31,12 +33,14 @@ def serving() -> Iterator[str]:
 
 def _choose(request: Request) -> Answer | None:
     named = _MODEL.search(request.raw)
-    return _answer(named[1].decode()) if named else None
+    return _answer(named[1].decode(), len(_TOOL_RESULT.findall(request.raw))) if named else None
 
 
 @functools.cache
-def _answer(model: str) -> Answer:
+def _answer(model: str, rounds: int) -> Answer:
     facts = {name: int(value) for name, value in re.findall(r"([a-z]+)-(\d+)", model)}
+    if rounds < facts.get("rounds", 0):
+        return Answer(None, calls=[("search", {"query": "steak"})])
     text = " ".join(["ok"] * facts.get("words", 1))
     return Answer(text, delay=facts.get("delay", 0) / 1000, pause=facts.get("pause", 0) / 1000)
 

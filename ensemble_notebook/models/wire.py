@@ -55,7 +55,7 @@ class Wire:
 
     async def _chunks(self, payload: dict[str, Any]) -> AsyncIterator[Any]:
         async with self._sent(payload) as response:
-            async for said in _events(response.content):
+            async for said in events(response.content):
                 if said.startswith(b"[DONE]"):
                     # A connection can be used again when all that comes over it was read.
                     with suppress(TimeoutError):
@@ -141,7 +141,7 @@ class WholeReply:
         return completion
 
 
-async def _events(content: StreamReader) -> AsyncIterator[bytes]:
+async def events(content: StreamReader) -> AsyncIterator[bytes]:
     """The data of server-sent events."""
     rest, lines = b"", []
     async for piece in content.iter_any():

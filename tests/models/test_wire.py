@@ -1,0 +1,237 @@
+"""Our own specs beside ``ChatOpenAI`` as it is: the same is sent and understood, and callbacks see all of it."""
+
+import asyncio
+import contextvars
+import dataclasses
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.tracers.context import register_configure_hook
+from langchain_openai import ChatOpenAI
+
+from ensemble_notebook.domain.model import ToolSpec
+from ensemble_notebook.models.response_format import response_format
+from ensemble_notebook.models.wire import events
+from tests.support.openai_server import MODEL, Answer
+
+PARAMETERS = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
+SEARCH = ToolSpec(name="search", description="Look it up.", parameters=PARAMETERS)
+TOOL = {"type": "function", "function": {"name": "search", "description": "Look it up.", "parameters": PARAMETERS}}
+SCHEMA = {"title": "Dish", "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ASKED = Answer("Looking.", calls=[("call_7", "search", {"q": "é"}), ("call_8", "search", {"q": "b"})])
+MESSAGES = [SystemMessage("You are a cook."), HumanMessage('Cook a "steak" für 2.\n\U0001f969')]
+
+
+async def ours(source, url, *, is_streamed=False, tools=(), schema=None):
+    """Ask, answer all tool calls, ask again."""
+    port = dataclasses.replace(await source.prepare(f"openai:{MODEL}@{url}", print), takes_schema=schema is not None)
+    conversation = port.open(MESSAGES[0].text, MESSAGES[1].text, tools, schema)
+    replies = []
+    for _ in range(2):
+        replies.append(await conversation.reply([].append if is_streamed else None))
+        for call in replies[-1].tool_calls:
+            conversation.add_tool_result(call, "found")
+    return replies
+
+
+async def bare(url, *, is_streamed=False, tools=(), schema=None):
+    """The same by hand."""
+    model = ChatOpenAI(model=MODEL, base_url=url, api_key="none", max_retries=0, stream_usage=True)
+    options = {"response_format": response_format(schema)} if schema else {}
+    bound = model.bind(tools=[TOOL] * len(tools), **options) if tools else model.bind(**options)
+    messages, replies = list(MESSAGES), []
+    for _ in range(2):
+        if is_streamed:
+            chunks = [chunk async for chunk in bound.astream(messages)]
+            reply = sum(chunks[1:], chunks[0])
+        else:
+            reply = await bound.ainvoke(messages)
+        replies.append(reply)
+        messages.append(reply)
+        messages += [ToolMessage("found", tool_call_id=call["id"], name=call["name"]) for call in reply.tool_calls]
+    await model.root_async_client.close()
+    return replies
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("options", [{}, {"tools": (SEARCH,)}, {"schema": SCHEMA}], ids=["bare", "tools", "schema"])
+def test_same_json_is_sent_and_the_same_is_understood(server, source, options, is_streamed):
+    first = ASKED if "tools" in options else Answer("Medium rare.")
+    script = [first, Answer('{"name": "Steak"}', usage=(30, 9), cached=4, reasoning=3)]
+    server.script(*script, *script)
+    mine = asyncio.run(ours(source, server.url, is_streamed=is_streamed, **options))
+    theirs = asyncio.run(bare(server.url, is_streamed=is_streamed, **options))
+    sent = [request.body for request in server.requests]
+    for body in sent:
+        # Not said where a schema is asked for, and false in any case.
+        assert body.pop("stream", False) is is_streamed
+    assert sent[:2] == sent[2:]
+    for reply, message in zip(mine, theirs, strict=True):
+        assert reply.text == message.text
+        assert [(call.id, call.name, call.arguments) for call in reply.tool_calls] == [
+            (call["id"], call["name"], call["args"]) for call in message.tool_calls
+        ]
+        assert (reply.usage.input_tokens, reply.usage.output_tokens) == (
+            message.usage_metadata["input_tokens"],
+            message.usage_metadata["output_tokens"],
+        )
+        assert reply.finish_reason == message.response_metadata["finish_reason"]
+
+
+def test_headers_of_the_environment_are_sent(server, source, monkeypatch):
+    for name, value in (("API_KEY", "a-key-of-the-env"), ("ORG_ID", "org-7"), ("PROJECT_ID", "proj-7")):
+        monkeypatch.setenv(f"OPENAI_{name}", value)
+    asyncio.run(ours(source, server.url))
+    asyncio.run(bare(server.url))
+    kept = {"Authorization", "Content-Type", "OpenAI-Organization", "OpenAI-Project"}
+    first, *_, last = ({name: request.headers.get(name) for name in kept} for request in server.requests)
+    assert first == last | {"Authorization": "Bearer a-key-of-the-env"}
+    assert first["OpenAI-Organization"] == "org-7"
+    assert first["OpenAI-Project"] == "proj-7"
+
+
+class Seen(BaseCallbackHandler):
+    """What a tracer gets to see."""
+
+    def __init__(self):
+        self.prompts = []
+        self.tools = []
+        self.replies = []
+        self.errors = []
+        self.tokens = []
+
+    def on_chat_model_start(self, serialized, messages, *, invocation_params=None, **kwargs):
+        self.prompts.append([(message.type, message.text) for message in messages[0]])
+        self.tools.append([tool["function"]["name"] for tool in invocation_params.get("tools", ())])
+
+    def on_llm_new_token(self, token, **kwargs):
+        self.tokens.append(token)
+
+    def on_llm_end(self, response, **kwargs):
+        message = response.generations[0][0].message
+        assert isinstance(message, AIMessage)
+        self.replies.append((message.text, [call["name"] for call in message.tool_calls], message.usage_metadata))
+
+    def on_llm_error(self, error, **kwargs):
+        self.errors.append(type(error).__name__)
+
+
+_tracing = contextvars.ContextVar("tracing", default=None)
+register_configure_hook(_tracing, inheritable=True)
+
+
+@pytest.fixture
+def seen():
+    """A handler that nobody passes on: found in the context, as tracers are."""
+    handler = Seen()
+    token = _tracing.set(handler)
+    yield handler
+    _tracing.reset(token)
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+def test_tracer_of_the_context_sees_messages_tools_and_replies(server, source, seen, is_streamed):
+    server.script(ASKED, Answer("Done and done."))
+    asyncio.run(ours(source, server.url, tools=(SEARCH,), is_streamed=is_streamed))
+    first, second = seen.prompts
+    assert first == [("system", MESSAGES[0].text), ("human", MESSAGES[1].text)]
+    assert second == [*first, ("ai", "Looking."), ("tool", "found"), ("tool", "found")]
+    assert seen.tools == [["search"], ["search"]]
+    assert [(text, calls) for text, calls, _ in seen.replies] == [("Looking.", ["search"] * 2), ("Done and done.", [])]
+    assert [usage["input_tokens"] for *_, usage in seen.replies] == [11, 11]
+    assert "".join(seen.tokens) == ("Looking.Done and done." if is_streamed else "")
+
+
+def test_tracer_of_the_context_sees_errors(server, source, seen):
+    server.script(Answer.status(429))
+    with pytest.raises(Exception, match="429"):
+        asyncio.run(ours(source, server.url))
+    assert seen.errors == ["OpenAIRateLimitError"]
+
+
+def test_error_is_the_one_of_the_openai_package(server, source):
+    import openai
+
+    server.script(Answer.status(404, code="model_not_found", message="No such model.", retry_after=3))
+    with pytest.raises(openai.NotFoundError, match="No such model") as caught:
+        asyncio.run(ours(source, server.url))
+    assert caught.value.code == "model_not_found"
+    assert caught.value.response.headers["retry-after"] == "3"
+    assert caught.value.response.json()["error"]["message"] == "No such model."
+
+
+def test_redirect_is_not_followed(server, source):
+    server.script(Answer.status(307))
+    with pytest.raises(Exception, match="307"):
+        asyncio.run(ours(source, server.url))
+    assert len(server.requests) == 1
+
+
+def test_server_elsewhere_is_reached_through_the_proxy_of_the_environment(server, source, monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", server.url.removesuffix("/v1"))
+    asyncio.run(ours(source, "http://model.invalid/v1"))
+    assert [request.headers["Host"] for request in server.requests] == ["model.invalid"] * 2
+
+
+def test_server_that_needs_no_proxy_is_reached_without(source, unused_url, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", unused_url)
+    monkeypatch.setenv("NO_PROXY", "model.invalid")
+    with pytest.raises(Exception, match="Connection") as caught:
+        asyncio.run(ours(source, "http://model.invalid/v1"))
+    assert "model.invalid" in str(caught.value.__cause__.__cause__)
+
+
+def test_password_file_of_other_programs_is_not_read(server, source, monkeypatch, tmp_path):
+    (tmp_path / "netrc").write_text(
+        "machine 127.0.0.1 login me password secret\nmachine model.invalid login a password b"
+    )
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setenv("HTTP_PROXY", server.url)
+    asyncio.run(ours(source, "http://model.invalid/v1"))
+    assert server.requests[0].headers["Authorization"] == "Bearer none"
+
+
+class Content:
+    """What comes over a connection, in pieces of some size."""
+
+    def __init__(self, stream, size):
+        self.pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
+
+    async def iter_any(self):
+        for piece in self.pieces:
+            yield piece
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize(
+    "stream, data",
+    [
+        (b"data: {1}\n\ndata: {2}\n\ndata: [DONE]\n\n", [b"{1}", b"{2}", b"[DONE]"]),
+        (b"data: {1}\r\n\r\ndata: {2}\r\n\r\n", [b"{1}", b"{2}"]),
+        (b": hello\n\nevent: x\nid: 4\ndata:{1}\n\n\n\nretry: 3\n\ndata:{2}\n\n", [b"{1}", b"{2}"]),
+        (b"data: {1}\n\ndata: {2}", [b"{1}", b"{2}"]),
+        (b"data: {1}\n\ndata: {2\ndata: }\n\n", [b"{1}", b"{2\n}"]),
+        (b"", []),
+    ],
+    ids=["plain", "carriage returns", "other fields", "no end", "two lines", "nothing"],
+)
+def test_events_are_read_whatever_they_are_cut_into(stream, data, size):
+    async def read():
+        return [each async for each in events(Content(stream, size))]
+
+    assert asyncio.run(read()) == data
+
+
+def test_error_in_the_middle_of_a_stream_is_raised(server, source):
+    import openai
+
+    server.script(Answer(raw=b'{"error": {"message": "Too busy.", "code": "server_error"}}'))
+    with pytest.raises(openai.APIError, match="Too busy") as caught:
+        asyncio.run(ours(source, server.url, is_streamed=True))
+    assert caught.value.code == "server_error"
+
+
+def test_connection_is_used_again_after_a_stream(server, source):
+    asyncio.run(ours(source, server.url, is_streamed=True))
+    assert len({request.peer for request in server.requests}) == 1
