@@ -117,9 +117,9 @@ def _constraints(constraints: HierarchicalConstraints, team: Sequence[Member]) -
     for role in constraints.max_calls_per_worker:
         yield from unknown("max_calls_per_worker", role, role)
     yield from _numbers(constraints)
-    for item, stage in enumerate(constraints.required_stages):
+    for stage in constraints.required_stages:
         for role in stage:
-            yield from unknown("required_stages", role, item)
+            yield from unknown("required_stages", role, role)
     yield from _repeated_in_stages(constraints)
 
 
@@ -147,7 +147,7 @@ def _repeated_in_stages(constraints: HierarchicalConstraints) -> Iterator[Proble
                     f"HierarchicalConstraints.required_stages contains duplicate agent role {role!r} in multiple "
                     f"stages: {stage_of[same_role(role)] + 1} and {item + 1}."
                 )
-                yield Problem(message, constraints, "required_stages", item)
+                yield Problem(message, constraints, "required_stages", role)
 
 
 def _unheeded(graph: Graph) -> Iterator[str]:
