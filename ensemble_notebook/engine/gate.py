@@ -44,6 +44,11 @@ class Gates:
         self._desk = desk
         self._policy = policy
 
+    @property
+    def are_open(self) -> bool:
+        """Whether there is anybody to ask."""
+        return self._desk.is_open
+
     async def before(self, node: TaskNode, brief: Brief, task: Scope) -> Brief:
         """The brief to work with, after the gate before the task; its description may have been edited.
 

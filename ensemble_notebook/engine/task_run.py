@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from ensemble_notebook.domain.agent import Agent
 from ensemble_notebook.domain.event import TaskFellBack, TaskInputPrepared, TaskRetried, Warned
@@ -40,6 +41,8 @@ from ensemble_notebook.engine.toolbox import handler_function, result_text
 from ensemble_notebook.errors import BudgetExceededError, DeadlineExceededError, OutputParsingError, ToolExecutionError
 
 Memory = Mapping[str, Sequence[MemoryEntry]]
+
+NOTHING: Final[Memory] = MappingProxyType({})
 
 
 class TaskRunner:
@@ -93,11 +96,13 @@ class TaskRunner:
             BudgetExceededError: a model request did not fit into the budget.
             Exception: whatever ended it; a model's failure as `AgentExecutionError`, a handler's as it was raised.
         """
-        started = self._clock.monotonic()
-        memory = await self._recall.read(node.task.memory, brief.description, scope)
-        brief = await self._gates.before(node, brief, scope)
-        work = _Work(node, brief, render(node.task.expected_output, self._inputs), memory, scope)
-        await guard("input", node.task.input_guardrails, self._task_input(work), self._caller, scope)
+        started, task = self._clock.monotonic(), node.task
+        memory = await self._recall.read(task.memory, brief.description, scope) if task.memory else NOTHING
+        if self._gates.are_open:
+            brief = await self._gates.before(node, brief, scope)
+        work = _Work(node, brief, render(task.expected_output, self._inputs), memory, scope)
+        if task.input_guardrails:
+            await guard("input", task.input_guardrails, self._task_input(work), self._caller, scope)
         attempt = 1
         while True:
             result, is_fallback = await self._attempt(work)
@@ -112,10 +117,17 @@ class TaskRunner:
                 parsed_output=result.value,
                 from_fallback=is_fallback,
             )
-            await guard("output", node.task.output_guardrails, output, self._caller, scope)
-            output, feedback = await self._gates.after(node, output, brief, scope)
+            feedback = None
+            if task.output_guardrails:
+                await guard("output", task.output_guardrails, output, self._caller, scope)
+            if self._gates.are_open:
+                shown = output
+                output, feedback = await self._gates.after(node, output, brief, scope)
+                if output is not shown and task.output_type is not None:
+                    output = replace(output, parsed_output=_value(task.output_type, output.raw))
             if feedback is None:
-                await self._recall.write(node.task.memory, output, scope)
+                if task.memory:
+                    await self._recall.write(task.memory, output, scope)
                 return output
             attempt += 1
             scope.emit(TaskRetried, attempt=attempt, feedback=feedback)
@@ -181,13 +193,7 @@ class TaskRunner:
     def _read(self, node: TaskNode, text: str, value: Any) -> _Result:
         """What a handler gave, held to the task's output type; there is nobody who could correct it."""
         if node.task.output_type is not None:
-            output = output_format(node.task.output_type)
-            try:
-                value = output.read(text) if value is None else output.accept(value)
-            except ValueError as error:
-                raise OutputParsingError(
-                    raw_output=text, output_type=output.kind, parse_errors=[str(error)], attempt_count=1
-                ) from None
+            value = _value(node.task.output_type, text, value)
         return _Result(text, node.role, value=value)
 
     async def _texts(self, work: _Work, agent: Agent, *, is_derived: bool) -> tuple[str, str]:
@@ -244,6 +250,17 @@ class TaskRunner:
             context=work.brief.context,
             inputs=self._inputs,
         )
+
+
+def _value(kind: Any, text: str, value: Any = None) -> Any:
+    """A text, or the value that it stands for, as an output type that nobody can be asked to correct it to."""
+    output = output_format(kind)
+    try:
+        return output.read(text) if value is None else output.accept(value)
+    except ValueError as error:
+        raise OutputParsingError(
+            raw_output=text, output_type=kind, parse_errors=[str(error)], attempt_count=1
+        ) from None
 
 
 class _Worker:

@@ -165,9 +165,7 @@ def test_human_input_asks_and_gives_the_answer_to_the_model() -> None:
 
 
 def test_human_input_without_anybody_to_ask_says_so_to_the_model() -> None:
-    llm = ScriptedChatModel(
-        replies=[Reply(calls=[ToolUse("human_input", {"question": "Which city?"})]), "Any city."]
-    )
+    llm = ScriptedChatModel(replies=[Reply(calls=[ToolUse("human_input", {"question": "Which city?"})]), "Any city."])
     agent = Agent(role="Planner", goal="Plan", tools=[human_input], llm=llm)
     output = Ensemble(tasks=[Task.of("Plan a trip", agent=agent, review=Review())]).run()
     assert "nobody here to ask" in output.frames.tool_calls["result"].iloc[0]
@@ -249,3 +247,16 @@ def test_an_interrupt_ends_a_run_that_waits_for_a_person() -> None:
 def test_gates_of_one_timing_stand_once() -> None:
     with pytest.raises(ValidationError, match="two gates 'after'"):
         draft(review=[Review(), Review("after")])
+
+
+def test_an_edited_typed_output_is_read_again() -> None:
+    schema = {"properties": {"city": {"type": "string"}}, "required": ["city"]}
+    task = Task.of(
+        "Name a city",
+        name="city",
+        llm=ScriptedChatModel(replies=['{"city": "Brest"}']),
+        output_type=schema,
+        review=Review(),
+    )
+    output = run(task, decide=always(ReviewDecision.edit('{"city": "Lorient"}')))
+    assert output["city"].parsed_output == {"city": "Lorient"}
