@@ -54,10 +54,14 @@ class Assembly:
         resolver: finds the names of the notebook.
         values: of template variables; agents' texts are filled in here, tasks' when they run (E6).
         report: gets every mistake and notice.
+
+    Attributes:
+        warnings: what the rules say about an ensemble that can run.
     """
 
     def __init__(self, top: Draft, resolver: Resolver, values: Mapping[str, Any], report: Report) -> None:
         self._top, self._resolver, self._inputs, self._report = top, resolver, values, report
+        self.warnings: tuple[str, ...] = ()
         self._construction = Construction(top, report)
         self._agent_drafts: list[Draft] = top.values.get("agents", [])
         self._phase_drafts: list[Draft] = top.values.get("phases", [])
@@ -226,7 +230,7 @@ class Assembly:
 
     def _checked(self, ensemble: EnsembleDefinition) -> Graph | None:
         try:
-            graph, _ = check_ensemble(ensemble)
+            graph, self.warnings = check_ensemble(ensemble)
         except ValidationError as error:
             for problem in error.problems:
                 self._construction.report(problem)
@@ -235,15 +239,28 @@ class Assembly:
         return graph
 
     def _warn_of_tools(self, graph: Graph) -> None:
-        """The local model calls no tools (C4)."""
-        for node in graph.tasks:
-            if not isinstance(node.llm, str) or node.llm.partition(":")[0].strip() != "local":
-                continue
-            for owner in (node.task, node.agent):
-                draft = self._construction.draft_of(owner)
-                if owner is not None and owner.tools and draft is not None:
-                    message = f"{draft.label} has tools, but its model {node.llm!r} does not call tools."
-                    self._report.notice(draft.written["tools"].key, message, is_warning=True)
+        """The local model calls no tools, delegation among them (C4)."""
+        for llm, owners in (
+            *((node.llm, (node.task, node.agent)) for node in graph.workers),
+            *((member.llm, (member.agent,)) for member in graph.team),
+        ):
+            if isinstance(llm, str) and llm.partition(":")[0].strip() == "local":
+                for owner in owners:
+                    self._warn_owner(owner, llm)
+        if graph.managed and graph.tasks[0].llm == "local":
+            message = "the manager delegates by calling a tool, and its model 'local' does not call tools."
+            self._report.notice(self._top.place_of("workflow"), message, is_warning=True)
+
+    def _warn_owner(self, owner: Task | Agent | None, llm: str) -> None:
+        draft = self._construction.draft_of(owner)
+        if owner is None or draft is None:
+            return
+        if owner.tools:
+            message = f"{draft.label} has tools, but its model {llm!r} does not call tools."
+            self._report.notice(draft.written["tools"].key, message, is_warning=True)
+        if isinstance(owner, Agent) and owner.allow_delegation:
+            message = f"{draft.label} may delegate, but its model {llm!r} does not call tools."
+            self._report.notice(draft.written["allow_delegation"].key, message, is_warning=True)
 
 
 def _is_async(draft: Draft) -> bool:

@@ -30,6 +30,7 @@ class Cell:
         variables: the names of its template variables, in order of appearance.
         missing: those without a value; empty unless it was read with ``needs_inputs=False``.
         notices: what a person should know before it runs.
+        warnings: what is odd about the ensemble as a whole; a run says it by itself.
     """
 
     definition: EnsembleDefinition
@@ -38,6 +39,7 @@ class Cell:
     variables: tuple[str, ...]
     missing: tuple[str, ...]
     notices: tuple[Notice, ...]
+    warnings: tuple[str, ...]
     _source: Source
     _draft: Draft
     _namespace: Mapping[str, Any] | None

@@ -12,7 +12,6 @@ from ensemble_notebook.cell.construction import Construction
 from ensemble_notebook.cell.draft import Draft
 from ensemble_notebook.cell.mistake import Report, quoted
 from ensemble_notebook.cell.node import ScalarNode
-from ensemble_notebook.cell.source import Place
 from ensemble_notebook.domain.hierarchy import same_role
 
 
@@ -31,20 +30,20 @@ class Roles:
     def listed(self, draft: Draft, name: str, value: list[ScalarNode]) -> tuple[str, ...]:
         """A list of roles."""
         found = list(self._once(name, value))
-        self._keep(draft, name, [(role, node.place) for role, node in found])
+        self._construction.place_items(draft, name, {item: node.place for item, (_, node) in enumerate(found)})
         return tuple(role for role, _ in found)
 
     def capped(self, draft: Draft, name: str, value: list[tuple[ScalarNode, Any]]) -> dict[str, Any]:
         """Roles with their numbers."""
         numbers = {id(node): number for node, number in value}
         found = list(self._once(name, [node for node, _ in value]))
-        self._keep(draft, name, [(role, node.place) for role, node in found])
+        self._construction.place_items(draft, name, {role: node.place for role, node in found})
         return {role: numbers[id(node)] for role, node in found}
 
     def staged(self, draft: Draft, name: str, value: list[list[ScalarNode]]) -> tuple[tuple[str, ...], ...]:
         """Stages of roles."""
         found = [list(self._once(name, stage)) for stage in value]
-        self._keep(draft, name, [(role, node.place) for stage in found for role, node in stage])
+        self._construction.place_items(draft, name, {role: node.place for stage in found for role, node in stage})
         return tuple(tuple(role for role, _ in stage) for stage in found)
 
     def _once(self, name: str, nodes: Iterable[ScalarNode]) -> Iterator[tuple[str, ScalarNode]]:
@@ -58,7 +57,3 @@ class Roles:
                 continue
             message = f"{quoted(node.text)} and {quoted(first.text)} in {name!r} are the same agent."
             self._report.mistake(node.place, message, "Remove one of them.")
-
-    def _keep(self, draft: Draft, name: str, found: list[tuple[str, Place]]) -> None:
-        places: dict[int | str, Place] = dict(enumerate(place for _, place in found))
-        self._construction.place_items(draft, name, places | dict(found))

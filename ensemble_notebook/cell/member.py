@@ -172,7 +172,6 @@ class _CellReader(PartReader):
             if each.name == by.text:
                 group.drafts.remove(each)
                 review.values["by"] = each
-                self.refuse_context(each)
                 return
 
     # all members

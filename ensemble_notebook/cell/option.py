@@ -22,6 +22,8 @@ from ensemble_notebook.errors import ValidationError, did_you_mean, nearest
 
 MAGIC: Final = "%%ensemble"
 DEFAULT_OUT: Final = "_ensemble"
+RUN_OPTIONS: Final = ("llm", "workflow", "capture", "budget", "name", "timeout", "record", "replay")
+"""Those of `add_run_options` that are a single value, by their names in `Options`."""
 
 E = TypeVar("E", bound=StrEnum)
 

@@ -134,19 +134,11 @@ class PartReader(FieldReader):
         if isinstance(node, MappingNode):
             draft = Draft(schema.TASK, label, node.place)
             self.fields(node, draft)
-            self.refuse_context(draft)
             return draft
         found = self.name(node, label, wanted=Kind.REVIEWER.value)
         if value.is_name(found.text):
             return found
         return _whole_draft(schema.TASK, label, node, {"description": found.text.strip()})
-
-    def refuse_context(self, reviewer: Draft) -> None:
-        """What the reviewer of a phase reads is given."""
-        if "context" in reviewer.written:
-            message = f"{reviewer.label} reviews its phase: it reads every output of it, and nothing else."
-            self.report.mistake(reviewer.written.pop("context").key, message, "Remove this line.")
-            reviewer.values.pop("context", None)
 
     # constraints
 

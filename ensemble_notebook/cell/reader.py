@@ -69,6 +69,7 @@ def read_cell(
         variables=inputs.variables,
         missing=inputs.missing,
         notices=tuple(report.notices),
+        warnings=assembly.warnings,
         _source=report.source,
         _draft=top,
         _namespace=namespace,

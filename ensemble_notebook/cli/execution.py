@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ensemble_notebook.cell.option import MAGIC, Options, parse_options
-from ensemble_notebook.domain.event import Event, LlmCallRetried, Noted, TaskCompleted, TaskFailed, TaskSkipped, Warned
-from ensemble_notebook.domain.secret import mask
+from ensemble_notebook.cell.option import MAGIC, RUN_OPTIONS, Options, parse_options
+from ensemble_notebook.cli.progress import ask, printable, say, tell
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError
 
 if TYPE_CHECKING:
@@ -21,26 +20,28 @@ STDIN: Final = "-"
 
 
 def run_file(arguments: Namespace) -> None:
-    """Run the cell in a file and print its table and its answer.
+    """Run the cell in a file and print its table and its answer; ``--out FILE.json`` gets the trace, failed or not.
 
     Raises:
         EnsembleError, RunInterrupted: as reading and running a cell; the table is printed first.
     """
-    if arguments.out is not None and arguments.out.suffix == ".json":
-        raise ValidationError("--out takes the answer's text; trace files are not available in this version.")
     cell, options = _read(arguments, needs_inputs=True)
     sys.path.insert(0, str(Path.cwd()))  # dotted names in a cell may mean a module of the working folder
     ensemble = cell.build({})
-    watched = replace(ensemble, listeners=(*ensemble.listeners, _tell))
+    watched = replace(
+        ensemble,
+        listeners=(*ensemble.listeners, tell),
+        review_handler=ensemble.review_handler or ask,
+    )
     try:
-        output = watched.run(cell.inputs, timeout=options.timeout)
+        output = watched.run(cell.inputs, timeout=options.timeout, record=options.record, replay=options.replay)
     except (EnsembleError, RunInterrupted) as error:
         if error.output is not None:
-            _print_table(error.output)
+            _show(error.output, arguments.out)
         raise
-    _print_table(output)
-    if arguments.out is None:
-        print(f"\n{_printable(output.raw)}")
+    _show(output, arguments.out)
+    if arguments.out is None or _is_trace(arguments.out):
+        print(f"\n{printable(output.raw)}")
     else:
         arguments.out.write_text(output.raw, encoding="utf-8")
         print(f"\nThe answer is in {arguments.out}")
@@ -54,6 +55,8 @@ def validate_file(arguments: Namespace) -> None:
     """
     cell, _ = _read(arguments, needs_inputs=False)
     print(cell.plan._repr_mimebundle_()["text/plain"])
+    for warning in cell.warnings:
+        say(warning)
     if cell.missing:
         print(f"needs {', '.join(f'-i {name}=...' for name in cell.missing)}")
 
@@ -71,7 +74,7 @@ def _read(arguments: Namespace, *, needs_inputs: bool) -> tuple[Cell, Options]:
     if first.startswith(MAGIC):
         options = parse_options(first.removeprefix(MAGIC))
         text = f"\n{rest}"  # the line stays, so that mistakes have the numbers of the file's lines
-    given = {name: getattr(arguments, name, None) for name in ("llm", "workflow", "name", "timeout")}
+    given = {name: getattr(arguments, name) for name in RUN_OPTIONS}
     options = replace(
         options,
         inputs={**options.inputs, **(arguments.inputs or {})},
@@ -79,32 +82,17 @@ def _read(arguments: Namespace, *, needs_inputs: bool) -> tuple[Cell, Options]:
     )
     cell = read_cell(text, overrides=options.overrides, needs_inputs=needs_inputs)
     for notice in cell.notices:
-        print(f"line {notice.line}: {notice.message}", file=sys.stderr)
+        say(f"line {notice.line}: {notice.message}")
     return cell, options
 
 
-def _tell(event: Event) -> None:
-    """One line for each thing that a person who waits wants to know."""
-    match event:
-        case Noted() | Warned():
-            line = event.message
-        case TaskCompleted():
-            line = f"{event.task}: done in {event.output.duration.total_seconds():.1f} s"
-        case TaskFailed():
-            line = f"{event.task}: {event.status.value}: {event.error}"
-        case TaskSkipped():
-            line = f"{event.task}: skipped: {event.reason}"
-        case LlmCallRetried():
-            line = f"{event.task}: attempt {event.attempt} failed ({event.reason}), next one in {event.delay_s:g} s"
-        case _:
-            return
-    print(_printable(line), file=sys.stderr, flush=True)
-
-
-def _print_table(output: EnsembleOutput) -> None:
+def _show(output: EnsembleOutput, file: Path | None) -> None:
+    """The table, and the trace where a file for it is named."""
     print(output._repr_mimebundle_()["text/plain"])
+    if file is not None and _is_trace(file):
+        output.trace.save(file)
+        print(f"\nThe trace is in {file}")
 
 
-def _printable(text: str) -> str:
-    """Without secrets, and without control characters, so that no model moves the cursor or writes a title."""
-    return "".join(char for char in mask(text) if char.isprintable() or char in "\n\t")
+def _is_trace(file: Path | None) -> bool:
+    return file is not None and file.suffix == ".json"

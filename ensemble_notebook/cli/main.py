@@ -81,7 +81,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     file = "a cell's body in YAML, with or without its %%%%ensemble line; - reads it from stdin"
     parser.add_argument("file", metavar="CELL.yaml", help=file)
     add_run_options(parser)
-    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the answer there")
+    parser.add_argument("-o", "--out", type=Path, metavar="FILE", help="write the answer there; the trace to a .json")
     parser.set_defaults(act=_run)
 
 

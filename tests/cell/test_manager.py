@@ -3,7 +3,7 @@
 import pytest
 
 from ensemble_notebook.domain.choice import Workflow
-from tests.support.cell import Echo, assert_mistakes, links, read
+from tests.support.cell import Echo, assert_mistakes, read
 
 
 def allow(request, context):
@@ -62,7 +62,8 @@ def test_mistake_about_the_manager_is_shown_in_its_place(text, told):
 
 
 def test_hierarchical_list_is_no_chain():
-    assert set(links(read("workflow: hierarchical\n" + TEAM, {"kind": "Sea"})).values()) == {()}
+    cell = read("workflow: hierarchical\n" + TEAM, {"kind": "Sea"})
+    assert [task.context for task in cell.definition.tasks] == [(), ()]
 
 
 def test_constraints_name_agents_by_their_keys_or_roles():
@@ -94,12 +95,40 @@ constraints:
         ("{max_calls_per_worker: {ann: «two»}}", "takes a whole number"),
         ("{required_stages: «ann»}", "takes a list of lists of agents"),
         ("{required_stages: [[ann, «ann»]]}", "stands twice"),
+        ("{required_workers: [ann, «Writr»]}", r"unknown agent: 'Writr'. Did you mean 'Writer'\?"),
+        ("{allowed_workers: [Writer], required_workers: [«ann»]}", "'Sea Researcher', which is not in allowed_workers"),
+        ("{max_calls_per_worker: {«Bob»: 1}}", "unknown agent: 'Bob'"),
+        ("{max_calls_per_worker: {«ann»: 0}}", "must be > 0, got: 0"),
+        ("{required_stages: [[ann], [Writer, «Bob»]]}", "unknown agent: 'Bob'"),
+        ("{required_stages: [[ann], [Writer, «ann»]]}", "in multiple stages: 1 and 2"),
+        ("{global_max_delegations: «-1»}", "must be >= 0"),
         ("{global_max_delegations: «many»}", "takes a whole number"),
         ("«[ann]»", "takes a mapping"),
     ],
 )
 def test_mistake_in_constraints_is_shown_in_its_place(constraints, told):
     assert_mistakes(f"workflow: hierarchical\nconstraints: {constraints}{TEAM}", told, namespace={"kind": "Sea"})
+
+
+def test_workflow_with_a_manager_takes_no_phases():
+    assert_mistakes("workflow: «hierarchical»\nphases: {p: [a]}", "takes tasks, not phases")
+    assert_mistakes("phases: {p: {tasks: [a], workflow: «hierarchical»}}", "Phase 'p' can't be hierarchical")
+
+
+def test_constraints_without_a_manager_are_odd():
+    cell = read("constraints: {global_max_delegations: 1}\ntasks: [a]")
+    assert cell.warnings == (
+        "hierarchical_constraints has no effect: the workflow is 'sequential', not 'hierarchical'.",
+    )
+
+
+def test_delegation_by_the_local_model_is_a_warning():
+    cell = read("agents: {A: {goal: g, allow_delegation: true}, B: {goal: g}}\ntasks: [{description: x, agent: A}]")
+    assert [(each.column, each.is_warning) for each in cell.notices] == [(23, True)]
+    assert "may delegate, but its model 'local' does not call tools" in cell.notices[0].message
+    cell = read("tasks: [a]\nworkflow: hierarchical")
+    assert [(each.line, each.is_warning) for each in cell.notices] == [(2, True)]
+    assert "the manager delegates by calling a tool" in cell.notices[0].message
 
 
 # fallbacks

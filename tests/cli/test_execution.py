@@ -1,5 +1,7 @@
 """`jupyter ensemble run` and `validate`: a cell in a file, and an exit status that tells."""
 
+import io
+import json
 import os
 import signal
 import subprocess
@@ -76,9 +78,54 @@ def test_answer_goes_to_a_file_where_one_is_named(folder, capsys):
     assert "**cook**" not in capsys.readouterr().out
 
 
-def test_trace_files_are_refused_before_anything_runs(folder, capsys):
-    assert main(["run", file_of(folder, CHAIN), "--out", "run.trace.json"]) == MISTAKE
-    assert "not available in this version" in capsys.readouterr().err
+@pytest.mark.parametrize("second, status", [("kitchen.good", DONE), ("kitchen.bad", FAILED)])
+def test_trace_goes_to_a_json_file_where_one_is_named_also_of_a_failed_run(folder, capsys, second, status):
+    assert main(["run", file_of(folder, chain_of("kitchen.good", second)), "--out", "run.trace.json"]) == status
+    assert "The trace is in run.trace.json" in capsys.readouterr().out
+    names = [span["name"] for span in json.loads((folder / "run.trace.json").read_text())["spans"]]
+    assert {"a", "b"} <= set(names)
+
+
+def test_options_of_the_run_reach_it(folder, capsys):
+    text = "llm: scripted\ntasks: {a: A, b: {description: B, context: [a]}}"
+    assert main(["run", file_of(folder, text), "--budget", "1 call", "--capture", "off"]) == DONE
+    shown = capsys.readouterr()
+    assert "budget exceeded" in shown.out
+    assert "a: done in" in shown.err
+    assert "b: skipped" in shown.err
+
+
+def test_recorded_run_is_replayed(folder, capsys):
+    file = file_of(folder, "%%ensemble --llm scripted\n- Say hello")
+    assert main(["run", file, "--record", "talk.jsonl"]) == DONE
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert main(["run", file, "--replay", "talk.jsonl"]) == DONE
+    assert capsys.readouterr().out.splitlines()[-1] == said
+    file = file_of(folder, "%%ensemble --llm scripted\n- Say goodbye")
+    assert main(["run", file, "--replay", "talk.jsonl"]) == FAILED
+
+
+REVIEWED = "tasks:\n  a: {description: A, handler: kitchen.good, review: before}"
+
+
+def test_review_asks_who_sits_at_the_terminal(folder, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("approve\n"))
+    assert main(["run", file_of(folder, REVIEWED)]) == DONE
+    assert "May 'a' begin?" in capsys.readouterr().err
+
+
+def test_review_is_decided_by_its_timeout_where_nobody_sits_there(folder, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert main(["run", file_of(folder, REVIEWED)]) == DONE
+    shown = capsys.readouterr()
+    assert "exited early" in shown.out
+    assert "a: done" not in shown.err
+
+
+def test_what_is_odd_is_said_when_a_cell_is_validated(folder, capsys):
+    text = "constraints: {global_max_delegations: 1}\ntasks: [A]"
+    assert main(["validate", file_of(folder, text)]) == DONE
+    assert "hierarchical_constraints has no effect" in capsys.readouterr().err
 
 
 def test_failed_run_prints_what_was_done_and_fails(folder, capsys):
