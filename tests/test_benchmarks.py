@@ -23,6 +23,7 @@ ROWS = [
     "plan of 100 tasks that read 10 each",
     "a model call, CPU",
     "a model call, wall",
+    "a model call of 3 with a tool, CPU",
     "two chains of 20/200 ms and a join, wall",
     "4 calls of 50 ms and a join, wall",
 ]
