@@ -171,21 +171,20 @@ class Scheduler:
 
     def _skip(self, node: Node) -> tuple[State, str] | None:
         """Why a node that nothing holds any more does not run; None where it does (E32, E33)."""
+        missed = next((each for each in node.needs if each.state in MISSED), None)
+        if missed is not None and node.group.strategy is not ErrorStrategy.PARTIAL:
+            return State.SKIPPED, f"needs {missed.fate}"
         if node.tests:
-            if not any(number in self._held and source.state is State.SUCCEEDED for number, source in node.tests):
-                missed = next((source for _, source in node.tests if source.state in MISSED), None)
-                if missed is None:
-                    return State.PASSED_OVER, UNMET
-                return State.SKIPPED, f"{UNMET}: {missed.name!r} {missed.word}"
-        elif node.needs and all(each.state is not State.SUCCEEDED for each in node.needs):
-            is_failure = any(each.state in MISSED for each in node.needs)
+            if any(number in self._held and source.state is State.SUCCEEDED for number, source in node.tests):
+                return None
+            missed = next((source for _, source in node.tests if source.state in MISSED), None)
+            if missed is None:
+                return State.PASSED_OVER, UNMET
+            return State.SKIPPED, f"{UNMET}: {missed.name!r} {missed.word}"
+        if node.needs and all(each.state is not State.SUCCEEDED for each in node.needs):
             fates = [each.fate for each in node.needs[:_NAMED]]
             more = ["and so on"] if len(node.needs) > _NAMED else []
-            return State.SKIPPED if is_failure else State.PASSED_OVER, f"needs {'; '.join([*fates, *more])}"
-        if node.group.strategy is not ErrorStrategy.PARTIAL:
-            missed = next((each for each in node.needs if each.state in MISSED), None)
-            if missed is not None:
-                return State.SKIPPED, f"needs {missed.fate}"
+            return State.PASSED_OVER if missed is None else State.SKIPPED, f"needs {'; '.join([*fates, *more])}"
         return None
 
     def _line_up(self, node: Node) -> None:

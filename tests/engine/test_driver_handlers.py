@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import gc
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,113 +34,28 @@ from ensemble_notebook.domain.event import (
     TaskStarted,
     Warned,
 )
-from ensemble_notebook.domain.model import ChatPort
 from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.plan import make_plan
-from ensemble_notebook.domain.rule import check_ensemble
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
-from ensemble_notebook.engine.clock import Clock, SystemClock
 from ensemble_notebook.engine.driver import STUBBORN_LIMIT_S, Driver
-from ensemble_notebook.engine.order import Order
 from ensemble_notebook.engine.result import RunResult
-from ensemble_notebook.engine.stream import EventStream, Sink
 from ensemble_notebook.errors import DeadlineExceededError, ToolExecutionError
 from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual
+from tests.support.drive import (
+    AFTERMATH_S,
+    PARALLEL,
+    drive,
+    drive_for_real,
+    driver_of,
+    fails,
+    only,
+    parallel,
+    task,
+    times,
+    works,
+)
 
-PARALLEL = Workflow.PARALLEL
-AFTERMATH_S = 60
 CONTINUE = ErrorStrategy.CONTINUE_ON_ERROR
-
-
-class NoModels:
-    """A source of models that never has one ready."""
-
-    def check(self, llm: Any) -> None: ...
-
-    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:
-        notice(f"Fetching {llm}.")
-        await asyncio.sleep(1000)
-        raise OSError("the weights are gone")
-
-
-def driver_of(made: EnsembleDefinition, clock: Clock, sinks: Sequence[Sink] = ()) -> tuple[Driver, list[Event]]:
-    graph, warnings = check_ensemble(made)
-    order = Order(
-        graph=graph,
-        plan=make_plan(graph, made.inputs),
-        name=made.name,
-        workflow=made.workflow.value,
-        error_strategy=made.error_strategy,
-        inputs=made.inputs,
-        max_concurrency=made.max_concurrency,
-        warnings=warnings,
-        streams=False,
-    )
-    stream = EventStream("r", clock, sinks)
-    return Driver(order, NoModels(), stream, clock), stream.events
-
-
-def drive(made: EnsembleDefinition, stop_after: float | None = None) -> tuple[RunResult, list[Event]]:
-    """Run under virtual time, stopped after so many seconds; what outlives the run is given time to end."""
-    loop = VirtualLoop()
-
-    async def main() -> tuple[RunResult, list[Event]]:
-        driver, events = driver_of(made, LoopClock(loop))
-        if stop_after is not None:
-            loop.call_later(stop_after, driver.stop, ExitReason.INTERRUPTED)
-        result = await driver.run()
-        await asyncio.sleep(AFTERMATH_S)
-        return result, events
-
-    return run_virtual(main(), loop)
-
-
-def drive_for_real(made: EnsembleDefinition, meanwhile: Callable[[Driver], Awaitable[None]] | None = None) -> Any:
-    """Run on an ordinary loop, as threads need one."""
-
-    async def main() -> tuple[RunResult, list[Event]]:
-        driver, events = driver_of(made, SystemClock())
-        run = asyncio.ensure_future(driver.run())
-        if meanwhile is not None:
-            await meanwhile(driver)
-        return await asyncio.wait_for(run, 30), events
-
-    return asyncio.run(main())
-
-
-def works(seconds: float) -> Callable[[TaskInput], Awaitable[str]]:
-    async def handler(given: TaskInput) -> str:
-        await asyncio.sleep(seconds)
-        return f"{given.name} done"
-
-    return handler
-
-
-def fails(seconds: float, error: BaseException | None = None) -> Callable[[TaskInput], Awaitable[str]]:
-    async def handler(given: TaskInput) -> str:
-        await asyncio.sleep(seconds)
-        raise ValueError(f"{given.name} is broken") if error is None else error
-
-    return handler
-
-
-def task(name: str, *context: str, handler: Any = None, **fields: Any) -> Task:
-    return Task.of(name, name=name, context=context, handler=handler or works(1), **fields)
-
-
-def parallel(*tasks: Task, **fields: Any) -> EnsembleDefinition:
-    return EnsembleDefinition(tasks=tasks, workflow=PARALLEL, **fields)
-
-
-def only(events: list[Event], kind: type[Any]) -> Any:
-    (event,) = (each for each in events if isinstance(each, kind))
-    return event
-
-
-def times(events: list[Event], kind: type[Event]) -> dict[str, float]:
-    """When each task had its event of this kind."""
-    return {each.task: each.offset_s for each in events if isinstance(each, kind) and each.task is not None}
 
 
 # --- time (E20, E21) ---

@@ -3,40 +3,70 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain.choice import ErrorStrategy, PhaseStatus, Workflow
+from ensemble_notebook.domain.condition import Condition
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.graph import Graph, build_graph
 from ensemble_notebook.domain.phase import Phase
+from ensemble_notebook.domain.rule import check_ensemble
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.engine.command import (
+    CancelReview,
     CancelTask,
     Command,
     EndPhase,
     EndRun,
+    QueueReview,
     QueueTask,
+    RetryPhase,
+    ReviewPhase,
     SkipPhase,
     SkipTask,
     StartPhase,
     StartTask,
 )
-from ensemble_notebook.engine.happening import RunBegun, StopAsked, TaskLost, TaskSucceeded
+from ensemble_notebook.engine.happening import (
+    Happening,
+    PhaseApproved,
+    PhaseRejected,
+    PhaseSentBack,
+    ReviewLost,
+    RunBegun,
+    RunClosed,
+    StopAsked,
+    TaskDropped,
+    TaskLost,
+    TaskSucceeded,
+)
 from ensemble_notebook.engine.scheduler import Scheduler
+from tests.support.oracle import Fate, Oracle, Script
 
-FAST, CONTINUE = ErrorStrategy.FAIL_FAST, ErrorStrategy.CONTINUE_ON_ERROR
+FAST, CONTINUE, PARTIAL = ErrorStrategy
+DONE, FAILED = PhaseStatus.COMPLETED, PhaseStatus.FAILED
+LEFT = "not started: somebody left"
 
 
 def handler(_: object) -> str:
     return ""
 
 
-def task(name: str, *context: str) -> Task:
-    return Task.of(name, name=name, context=context, handler=handler)
+def task(name: str, *context: str, **fields: Any) -> Task:
+    return Task.of(name, name=name, context=context, handler=handler, **fields)
+
+
+def says(source: str, text: str = "yes") -> Condition:
+    return Condition(source, equals=text)
+
+
+def otherwise(source: str) -> Condition:
+    return Condition(source, default=True)
 
 
 def graph_of(*tasks: Task, workflow: Workflow = Workflow.PARALLEL) -> Graph:
@@ -52,7 +82,10 @@ def started(commands: list[Command]) -> list[int]:
 
 
 def simulate(
-    scheduler: Scheduler, durations: list[float], fails: Callable[[int], bool] = lambda _: False
+    scheduler: Scheduler,
+    durations: list[float],
+    fails: Callable[[int], bool] = lambda _: False,
+    held: Callable[[int], frozenset[int]] = lambda _: frozenset(),
 ) -> tuple[dict[int, float], dict[int, float], list[Command]]:
     """Run under a fake clock: start and end times by task, and all commands."""
     now, starts, ends, log = 0.0, {}, {}, []
@@ -68,7 +101,7 @@ def simulate(
     while running:
         now, index = heapq.heappop(running)
         ends[index] = now
-        perform(scheduler.handle(TaskLost(index) if fails(index) else TaskSucceeded(index)))
+        perform(scheduler.handle(TaskLost(index) if fails(index) else TaskSucceeded(index, held(index))))
     return starts, ends, log
 
 
@@ -291,3 +324,594 @@ def test_unknown_happening_order_is_refused() -> None:
     scheduler = Scheduler(graph_of(task("a")), FAST)
     with pytest.raises(KeyError):
         scheduler.handle(TaskSucceeded(0))
+
+
+# --- partial results (E32) ---
+
+
+def test_under_partial_a_task_runs_with_what_one_of_its_dependencies_gave_e32() -> None:
+    scheduler = Scheduler(graph_of(task("a"), task("b"), task("join", "a", "b")), PARTIAL)
+    scheduler.handle(RunBegun())
+    assert scheduler.handle(TaskLost(0)) == []
+    assert scheduler.handle(TaskSucceeded(1)) == [StartTask(2)]
+
+
+def test_under_partial_what_has_no_input_at_all_is_skipped_and_so_on_e32() -> None:
+    graph = graph_of(task("a"), task("b"), task("join", "a", "b"), task("next", "join"), task("other"))
+    scheduler = Scheduler(graph, PARTIAL)
+    scheduler.handle(RunBegun())
+    scheduler.handle(TaskLost(0))
+    assert scheduler.handle(TaskLost(1)) == [
+        SkipTask(2, "needs 'a', which failed; 'b', which failed"),
+        SkipTask(3, "needs 'join', which was skipped"),
+    ]
+
+
+def test_a_reason_names_no_more_than_three_dependencies() -> None:
+    roots = [task(f"t{number}") for number in range(5)]
+    scheduler = Scheduler(graph_of(*roots, task("join", *(f"t{number}" for number in range(5)))), PARTIAL)
+    scheduler.handle(RunBegun())
+    *_, last = (scheduler.handle(TaskLost(number)) for number in range(5))
+    reason = "needs 't0', which failed; 't1', which failed; 't2', which failed; and so on"
+    assert last == [SkipTask(5, reason), EndRun()]
+
+
+def test_partial_holds_within_a_phase_and_not_between_phases_e26() -> None:
+    first = Phase.of("first", task("a"), task("b"), task("join", "a", "b"), workflow=Workflow.PARALLEL)
+    scheduler = Scheduler(phased(first, Phase.of("second", task("c", "join"), after=["first"])), PARTIAL)
+    scheduler.handle(RunBegun())
+    scheduler.handle(TaskLost(0))
+    assert scheduler.handle(TaskSucceeded(1)) == [StartTask(2)]
+    assert scheduler.handle(TaskSucceeded(2)) == [
+        EndPhase(0, FAILED, is_cancelled=False),
+        SkipPhase(1, "needs 'first', which failed"),
+        SkipTask(3, "phase 'second' was skipped"),
+        EndRun(),
+    ]
+
+
+# --- conditions (E33) ---
+
+
+def triage(strategy: ErrorStrategy = FAST, workflow: Workflow = Workflow.PARALLEL) -> Scheduler:
+    """Task 1 on the condition number 0, task 2 on the default (number 1), task 3 behind both."""
+    urgent, normal = task("urgent", when=says("triage")), task("normal", when=otherwise("triage"))
+    return Scheduler(
+        graph_of(task("triage"), urgent, normal, task("join", "urgent", "normal"), workflow=workflow), strategy
+    )
+
+
+@pytest.mark.parametrize("strategy", list(ErrorStrategy))
+def test_only_the_branch_whose_condition_holds_runs_and_the_join_with_it_e33(strategy: ErrorStrategy) -> None:
+    scheduler = triage(strategy)
+    assert scheduler.handle(RunBegun()) == [StartTask(0)]
+    assert scheduler.handle(TaskSucceeded(0, frozenset({0}))) == [SkipTask(2, "condition not met"), StartTask(1)]
+    assert scheduler.handle(TaskSucceeded(1)) == [StartTask(3)]
+    assert scheduler.handle(TaskSucceeded(3)) == [EndRun()]
+
+
+def test_conditions_hold_in_a_sequence_too_e33() -> None:
+    scheduler = triage(workflow=Workflow.SEQUENTIAL)
+    scheduler.handle(RunBegun())
+    assert scheduler.handle(TaskSucceeded(0, frozenset({1}))) == [SkipTask(1, "condition not met"), StartTask(2)]
+    assert scheduler.handle(TaskSucceeded(2)) == [StartTask(3)]
+
+
+def test_what_depends_only_on_skipped_branches_is_skipped_too_and_that_is_no_failure_e33() -> None:
+    graph = graph_of(
+        task("a"), task("b", when=says("a")), task("c", "b"), task("d", "c"), task("e", "a"), task("f", "e", "c")
+    )
+    scheduler = Scheduler(graph, FAST)
+    scheduler.handle(RunBegun())
+    assert scheduler.handle(TaskSucceeded(0)) == [
+        SkipTask(1, "condition not met"),
+        SkipTask(2, "needs 'b', which was skipped"),
+        SkipTask(3, "needs 'c', which was skipped"),
+        StartTask(4),
+    ]
+    assert scheduler.handle(TaskSucceeded(4)) == [StartTask(5)]
+
+
+def test_any_of_several_conditions_is_enough_and_all_sources_are_waited_for_e33() -> None:
+    graph = graph_of(task("a"), task("b"), task("c", when=[says("a"), says("b")]))
+    scheduler = Scheduler(graph, CONTINUE)
+    scheduler.handle(RunBegun())
+    assert scheduler.handle(TaskSucceeded(0, frozenset({0}))) == []
+    assert scheduler.handle(TaskLost(1)) == [StartTask(2)]
+
+
+def test_a_source_that_failed_or_was_skipped_meets_no_condition_and_the_reason_says_so_e33() -> None:
+    graph = graph_of(task("a"), task("b", when=otherwise("a")), task("c", when=says("b")))
+    scheduler = Scheduler(graph, CONTINUE)
+    scheduler.handle(RunBegun())
+    assert scheduler.handle(TaskLost(0)) == [
+        SkipTask(1, "condition not met: 'a' failed"),
+        SkipTask(2, "condition not met: 'b' was skipped"),
+        EndRun(),
+    ]
+
+
+def test_a_failed_dependency_is_a_failure_whatever_the_condition_says_e32_e33() -> None:
+    graph = graph_of(task("a"), task("b"), task("c", "b", when=says("a")), task("d", "a", "c"))
+    scheduler = Scheduler(graph, CONTINUE)
+    scheduler.handle(RunBegun())
+    scheduler.handle(TaskSucceeded(0, frozenset({0})))
+    assert scheduler.handle(TaskLost(1)) == [
+        SkipTask(2, "needs 'b', which failed"),
+        SkipTask(3, "needs 'c', which was skipped"),
+        EndRun(),
+    ]
+
+
+def branching_phases() -> Scheduler:
+    return Scheduler(
+        phased(
+            Phase.of("sort", task("triage"), task("note")),
+            Phase.of("urgent", task("call"), when=says("triage")),
+            Phase.of("normal", task("mail"), when=otherwise("triage")),
+            Phase.of("report", task("sum", "call", "mail"), task("only", "call"), after=["urgent", "normal"]),
+        ),
+        FAST,
+    )
+
+
+def test_a_phase_waits_for_the_phase_of_the_task_that_its_condition_tests_e33() -> None:
+    scheduler = branching_phases()
+    assert scheduler.handle(RunBegun()) == [StartPhase(0), StartTask(0)]
+    assert scheduler.handle(TaskSucceeded(0, frozenset({0}))) == [StartTask(1)]
+    assert scheduler.handle(TaskSucceeded(1)) == [
+        EndPhase(0, DONE, is_cancelled=False),
+        StartPhase(1),
+        SkipPhase(2, "condition not met"),
+        SkipTask(3, "phase 'normal' was skipped"),
+        StartTask(2),
+    ]
+    assert scheduler.handle(TaskSucceeded(2)) == [EndPhase(1, DONE, is_cancelled=False), StartPhase(3), StartTask(4)]
+    assert scheduler.handle(TaskSucceeded(4)) == [StartTask(5)]
+
+
+def test_tasks_that_read_only_a_skipped_phase_are_skipped_and_their_phase_completes_e33() -> None:
+    scheduler = branching_phases()
+    scheduler.handle(RunBegun())
+    scheduler.handle(TaskSucceeded(0, frozenset({1})))
+    scheduler.handle(TaskSucceeded(1))
+    scheduler.handle(TaskSucceeded(3))
+    assert scheduler.handle(TaskSucceeded(4)) == [
+        SkipTask(5, "needs 'call', which was skipped"),
+        EndPhase(3, DONE, is_cancelled=False),
+        EndRun(),
+    ]
+
+
+def test_a_condition_on_a_task_of_a_failed_phase_is_not_met_e26_e33() -> None:
+    phases = [Phase.of("sort", task("triage"), task("note")), Phase.of("urgent", task("call"), when=says("triage"))]
+    scheduler = Scheduler(phased(*phases), CONTINUE)
+    scheduler.handle(RunBegun())
+    scheduler.handle(TaskSucceeded(0, frozenset({0})))
+    assert scheduler.handle(TaskLost(1)) == [
+        EndPhase(0, FAILED, is_cancelled=False),
+        SkipPhase(1, "condition not met: 'sort' failed"),
+        SkipTask(2, "phase 'urgent' was skipped"),
+        EndRun(),
+    ]
+
+
+def test_a_chain_of_ten_thousand_unmet_conditions_needs_no_recursion() -> None:
+    tasks = [task("t0"), *(task(f"t{i}", when=says(f"t{i - 1}")) for i in range(1, 10_000))]
+    graph = graph_of(*tasks)
+    for strategy in ErrorStrategy:
+        scheduler = Scheduler(graph, strategy)
+        scheduler.handle(RunBegun())
+        assert len(scheduler.handle(TaskSucceeded(0))) == 10_000
+
+
+# --- closing (E27, E36) ---
+
+
+def test_a_closed_run_lets_running_tasks_finish_and_starts_nothing_new_e27() -> None:
+    one, two = Phase.of("one", task("a"), task("b")), Phase.of("two", task("c"))
+    scheduler = Scheduler(phased(one, two, Phase.of("late", task("d"), after=["two"])), CONTINUE)
+    scheduler.handle(RunBegun())
+    assert scheduler.handle(RunClosed(LEFT)) == [SkipTask(1, LEFT), SkipTask(3, LEFT), SkipPhase(2, LEFT)]
+    assert scheduler.handle(TaskSucceeded(0)) == [EndPhase(0, FAILED, is_cancelled=True)]
+    assert scheduler.handle(TaskSucceeded(2)) == [EndPhase(1, DONE, is_cancelled=False), EndRun()]
+
+
+def test_a_task_that_is_dropped_is_skipped_by_who_ran_it_and_cuts_its_phase_short_e36() -> None:
+    scheduler = Scheduler(phased(Phase.of("one", task("a"), task("b", "a"))), FAST)
+    scheduler.handle(RunBegun())
+    scheduler.handle(RunClosed(LEFT))
+    assert scheduler.handle(TaskDropped(0)) == [EndPhase(0, FAILED, is_cancelled=True), EndRun()]
+
+
+def test_a_task_that_fails_after_the_close_fails_its_phase_e27() -> None:
+    scheduler = Scheduler(phased(Phase.of("one", task("a"), task("b", "a"))), FAST)
+    scheduler.handle(RunBegun())
+    scheduler.handle(RunClosed(LEFT))
+    assert scheduler.handle(TaskLost(0)) == [EndPhase(0, FAILED, is_cancelled=False), EndRun()]
+
+
+def test_a_closed_run_can_still_be_stopped_e35() -> None:
+    scheduler = Scheduler(graph_of(task("a"), task("b", "a")), FAST)
+    scheduler.handle(RunBegun())
+    scheduler.handle(RunClosed(LEFT))
+    assert scheduler.handle(StopAsked()) == [CancelTask(0)]
+    assert scheduler.handle(TaskLost(0)) == [EndRun()]
+
+
+# --- reviews of phases (E28) ---
+
+
+def approve(_: object) -> None: ...
+
+
+def reviewed(limit: int | None = None) -> Scheduler:
+    """A phase of two tasks that is reviewed, one after it, and an unrelated one."""
+    phases = [
+        Phase.of("draft", task("a"), task("b", "a", when=says("a")), review=approve),
+        Phase.of("print", task("c", "b"), after=["draft"]),
+        Phase.of("other", task("d")),
+    ]
+    return Scheduler(phased(*phases), FAST, limit)
+
+
+def drafted(scheduler: Scheduler) -> list[Command]:
+    scheduler.handle(RunBegun())
+    scheduler.handle(TaskSucceeded(0, frozenset({0})))
+    return scheduler.handle(TaskSucceeded(1))
+
+
+def test_a_phase_ends_once_its_review_approves_e28() -> None:
+    scheduler = reviewed()
+    assert drafted(scheduler) == [ReviewPhase(0)]
+    assert scheduler.handle(PhaseApproved(0)) == [EndPhase(0, DONE, is_cancelled=False), StartPhase(1), StartTask(2)]
+
+
+def test_a_phase_that_is_sent_back_does_all_its_tasks_again_e28() -> None:
+    scheduler = reviewed()
+    drafted(scheduler)
+    assert scheduler.handle(PhaseSentBack(0)) == [RetryPhase(0), StartTask(0)]
+    assert scheduler.handle(TaskSucceeded(0)) == [SkipTask(1, "condition not met"), ReviewPhase(0)]
+    assert scheduler.handle(PhaseApproved(0)) == [
+        EndPhase(0, DONE, is_cancelled=False),
+        StartPhase(1),
+        SkipTask(2, "needs 'b', which was skipped"),
+        EndPhase(1, DONE, is_cancelled=False),
+    ]
+
+
+def test_a_rejected_phase_fails_and_its_dependents_are_skipped_e28() -> None:
+    scheduler = reviewed()
+    drafted(scheduler)
+    assert scheduler.handle(PhaseRejected(0)) == [
+        EndPhase(0, FAILED, is_cancelled=False),
+        SkipPhase(1, "needs 'draft', which failed"),
+        SkipTask(2, "phase 'print' was skipped"),
+    ]
+
+
+def test_a_phase_that_failed_or_did_nothing_is_not_reviewed_e28() -> None:
+    scheduler = reviewed()
+    scheduler.handle(RunBegun())
+    assert scheduler.handle(TaskLost(0))[1] == EndPhase(0, FAILED, is_cancelled=False)
+    phases = [Phase.of("a", task("a")), Phase.of("b", task("b"), when=says("a"), review=approve)]
+    idle = Phase.of("c", task("c", "b"), after=["a", "b"], review=approve)
+    scheduler = Scheduler(phased(*phases, idle), FAST)
+    scheduler.handle(RunBegun())
+    assert scheduler.handle(TaskSucceeded(0))[-2:] == [EndPhase(2, DONE, is_cancelled=False), EndRun()]
+
+
+def test_a_review_takes_a_place_like_a_task_e21_e28() -> None:
+    scheduler = reviewed(limit=1)
+    assert scheduler.handle(RunBegun()) == [StartPhase(0), StartPhase(2), QueueTask(3), StartTask(0)]
+    assert scheduler.handle(TaskSucceeded(0, frozenset({0}))) == [QueueTask(1), StartTask(3)]
+    assert scheduler.handle(TaskSucceeded(3)) == [EndPhase(2, DONE, is_cancelled=False), StartTask(1)]
+    assert scheduler.handle(TaskSucceeded(1)) == [ReviewPhase(0)]
+    assert scheduler.handle(PhaseApproved(0))[-1] == StartTask(2)
+
+
+def test_a_review_that_finds_no_place_is_queued() -> None:
+    phases = [Phase.of("one", task("a"), review=approve), Phase.of("two", task("b"))]
+    scheduler = Scheduler(phased(*phases), FAST, 1)
+    scheduler.handle(RunBegun())
+    assert scheduler.handle(TaskSucceeded(0)) == [QueueReview(0), StartTask(1)]
+    assert scheduler.handle(TaskSucceeded(1)) == [EndPhase(1, DONE, is_cancelled=False), ReviewPhase(0)]
+
+
+def test_a_review_that_was_to_begin_when_the_run_is_closed_is_left_out_e27() -> None:
+    phases = [Phase.of("one", task("a"), review=approve), Phase.of("two", task("b"))]
+    scheduler = Scheduler(phased(*phases), FAST, 1)
+    scheduler.handle(RunBegun())
+    scheduler.handle(TaskSucceeded(0))
+    assert scheduler.handle(RunClosed(LEFT)) == [EndPhase(0, DONE, is_cancelled=False)]
+
+
+@pytest.mark.parametrize(
+    "answer, status, is_cancelled",
+    [
+        (PhaseApproved(0), DONE, False),
+        (PhaseSentBack(0), FAILED, True),
+        (PhaseRejected(0), FAILED, False),
+        (ReviewLost(0), FAILED, True),
+    ],
+)
+def test_a_review_that_is_over_after_the_close_starts_nothing_e27(
+    answer: Happening, status: PhaseStatus, is_cancelled: bool
+) -> None:
+    scheduler = reviewed()
+    drafted(scheduler)
+    scheduler.handle(TaskSucceeded(3))
+    assert scheduler.handle(RunClosed(LEFT)) == [SkipTask(2, LEFT), SkipPhase(1, LEFT)]
+    assert scheduler.handle(answer) == [EndPhase(0, status, is_cancelled=is_cancelled), EndRun()]
+
+
+def test_a_stop_cancels_reviews_as_well_e35() -> None:
+    scheduler = reviewed()
+    drafted(scheduler)
+    assert scheduler.handle(StopAsked())[:2] == [CancelTask(3), CancelReview(0)]
+    assert scheduler.handle(TaskLost(3)) == [EndPhase(2, FAILED, is_cancelled=True)]
+    assert scheduler.handle(ReviewLost(0)) == [EndPhase(0, FAILED, is_cancelled=True), EndRun()]
+
+
+# --- any story, against the oracle ---
+
+
+@st.composite
+def flat_stories(draw: st.DrawFn) -> tuple[Graph, Script]:
+    """Tasks that read others and have conditions on others, in a list or side by side."""
+    size = draw(st.integers(1, 10))
+    tasks = []
+    for number in range(size):
+        names = [f"t{each}" for each in range(number)]
+        reads, when = draw(reads_of(names)), draw(conditions_on(names))
+        tasks.append(task(f"t{number}", *reads, when=when))
+    workflow = draw(st.sampled_from([Workflow.SEQUENTIAL, Workflow.PARALLEL]))
+    if workflow is Workflow.PARALLEL:
+        tasks = draw(st.permutations(tasks))
+    return draw(told(EnsembleDefinition(tasks=tasks, workflow=workflow)))
+
+
+@st.composite
+def phase_stories(draw: st.DrawFn) -> tuple[Graph, Script]:
+    """The same in phases that come after others, have conditions on tasks of others, and are reviewed."""
+    phases: list[Phase] = []
+    names: list[list[str]] = []
+    before: list[set[int]] = []
+    for number in range(draw(st.integers(1, 5))):
+        earlier = [f"p{each}" for each in range(number)]
+        after = draw(reads_of(earlier))
+        when = draw(conditions_on([name for each in names for name in each]))
+        direct = {earlier.index(each) for each in after}
+        direct |= {place for place, each in enumerate(names) for condition in when if condition.source in each}
+        before.append(direct.union(*(before[each] for each in direct)))
+        visible = [name for each in sorted(before[number]) for name in names[each]]
+        own: list[str] = []
+        tasks = []
+        for each in range(draw(st.integers(1, 3))):
+            name = f"p{number}t{each}"
+            tasks.append(task(name, *draw(reads_of([*visible, *own])), when=draw(conditions_on([*visible, *own]))))
+            own.append(name)
+        names.append(own)
+        workflow = draw(st.sampled_from([Workflow.SEQUENTIAL, Workflow.PARALLEL]))
+        review = draw(st.sampled_from([None, approve]))
+        phases.append(Phase.of(f"p{number}", *tasks, after=after, when=when, workflow=workflow, review=review))
+    return draw(told(EnsembleDefinition(phases=draw(st.permutations(phases)))))
+
+
+def reads_of(names: Sequence[str]) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(names), unique=True, max_size=3) if names else st.just([])
+
+
+def conditions_on(names: Sequence[str]) -> st.SearchStrategy[list[Condition]]:
+    """Mostly none; which of them hold is in the script."""
+    if not names:
+        return st.just([])
+    one = st.builds(lambda name, make: make(name), st.sampled_from(names), st.sampled_from([says, otherwise]))
+    return st.just([]) | st.lists(one, max_size=2)
+
+
+@st.composite
+def told(draw: st.DrawFn, made: EnsembleDefinition) -> tuple[Graph, Script]:
+    """A graph with a script, in which most tasks are done and every other condition holds."""
+    graph, _ = check_ensemble(made)
+    pairs = st.tuples(st.integers(0, len(graph.tasks) - 1), st.integers(1, 4))
+    numbers = st.tuples(st.integers(0, max(len(graph.conditions) - 1, 0)), st.integers(1, 4))
+    words = st.lists(st.sampled_from(["retry", "retry", "approve", "reject"]), max_size=3)
+    script = Script(
+        fail=draw(st.sets(pairs, max_size=3)),
+        hold=draw(st.sets(numbers)),
+        verdicts={phase.index: draw(words) for phase in graph.phases},
+    )
+    return graph, script
+
+
+class Story:
+    """A run by a script: at each step something that is under way ends. Checks what must hold at any time."""
+
+    def __init__(self, graph: Graph, strategy: ErrorStrategy, script: Script, limit: int | None = None) -> None:
+        self.graph = graph
+        self.script = script
+        self.limit = limit
+        self.scheduler = Scheduler(graph, strategy, limit)
+        self.log: list[Command] = []
+        self.under_way: list[tuple[str, int]] = []
+        self.attempts = dict.fromkeys(range(len(graph.phases)), 1)
+        self.tasks: dict[int, Fate | str] = {}
+        self.phases: dict[int, PhaseStatus | str] = {}
+        self.is_closed = False
+        self.tell(RunBegun())
+
+    def attempt(self, index: int) -> int:
+        phase = self.graph.tasks[index].phase
+        return 1 if phase is None else self.attempts[phase]
+
+    def tell(self, happening: Happening) -> None:
+        for command in self.scheduler.handle(happening):
+            self.log.append(command)
+            self.perform(command)
+        assert self.limit is None or len(self.under_way) <= self.limit
+
+    def perform(self, command: Command) -> None:
+        assert EndRun() not in self.log[:-1]
+        match command:
+            case StartTask(index):
+                assert not self.is_closed
+                assert index not in self.tasks
+                self.under_way.append(("task", index))
+            case SkipTask(index, reason):
+                assert reason
+                assert index not in self.tasks
+                self.tasks[index] = "skipped"
+            case ReviewPhase(index):
+                assert not self.is_closed
+                assert all(each in self.tasks for each in self.graph.phases[index].tasks)
+                self.under_way.append(("review", index))
+            case RetryPhase(index):
+                assert not self.is_closed
+                self.attempts[index] += 1
+                for each in self.graph.phases[index].tasks:
+                    del self.tasks[each]
+            case StartPhase(index):
+                assert not self.is_closed
+                assert index not in self.phases
+            case SkipPhase(index, reason):
+                assert reason
+                assert index not in self.phases
+                self.phases[index] = "skipped"
+            case EndPhase(index, status):
+                assert index not in self.phases
+                assert all(each in self.tasks for each in self.graph.phases[index].tasks)
+                self.phases[index] = status
+
+    def step(self, which: int) -> None:
+        """One of the things under way comes to its end."""
+        kind, index = self.under_way.pop(which)
+        if kind == "task":
+            attempt = self.attempt(index)
+            has_failed = (index, attempt) in self.script.fail
+            self.tasks[index] = "failed" if has_failed else "done"
+            held = self.script.held(self.graph, index, attempt)
+            self.tell(TaskLost(index) if has_failed else TaskSucceeded(index, held))
+        else:
+            words = {"approve": PhaseApproved, "retry": PhaseSentBack, "reject": PhaseRejected}
+            self.tell(words[self.script.verdict(index, self.attempts[index])](index))
+
+    def go_on(self, data: st.DataObject, steps: int | None = None) -> None:
+        while self.under_way and (steps is None or steps > 0):
+            self.step(data.draw(st.integers(0, len(self.under_way) - 1)))
+            steps = None if steps is None else steps - 1
+
+    def check_the_end(self) -> None:
+        assert self.log[-1] == EndRun()
+        assert self.under_way == []
+        assert set(self.tasks) == set(range(len(self.graph.tasks)))
+        assert set(self.phases) == set(range(len(self.graph.phases)))
+
+
+STORIES = flat_stories() | phase_stories()
+LIMITS = st.none() | st.integers(1, 3)
+
+
+@given(STORIES, st.sampled_from([CONTINUE, PARTIAL]), LIMITS, st.data())
+def test_what_runs_is_what_the_rules_say_whoever_is_faster(
+    case: tuple[Graph, Script], strategy: ErrorStrategy, limit: int | None, data: st.DataObject
+) -> None:
+    graph, script = case
+    story, oracle = Story(graph, strategy, script, limit), Oracle(graph, strategy, script)
+    story.go_on(data)
+    story.check_the_end()
+    told = {index: fate if fate in ("done", "failed") else "skipped" for index, fate in fates(oracle).items()}
+    assert story.tasks == told
+    ends = {"done": DONE, "failed": FAILED, "missed": "skipped", "passed over": "skipped"}
+    assert story.phases == {phase.index: ends[oracle.phase(phase.index)] for phase in graph.phases}
+    assert story.attempts == {index: oracle.attempts.get(index, 1) for index in story.attempts}
+
+
+def fates(oracle: Oracle) -> dict[int, Fate]:
+    return {node.index: oracle.task(node.index) for node in oracle.graph.tasks}
+
+
+@given(STORIES, LIMITS, st.data())
+def test_fail_fast_runs_a_part_of_what_would_run_otherwise_and_all_of_it_where_nothing_fails(
+    case: tuple[Graph, Script], limit: int | None, data: st.DataObject
+) -> None:
+    graph, script = case
+    story, oracle = Story(graph, FAST, script, limit), Oracle(graph, CONTINUE, script)
+    story.go_on(data)
+    story.check_the_end()
+    otherwise_run = {index: fate for index, fate in fates(oracle).items() if fate in ("done", "failed")}
+    run = {index: fate for index, fate in story.tasks.items() if fate != "skipped"}
+    assert run.items() <= otherwise_run.items()
+    if "failed" not in otherwise_run.values():
+        assert run == otherwise_run
+
+
+@given(STORIES, st.sampled_from(list(ErrorStrategy)), LIMITS, st.integers(0, 12), st.booleans(), st.data())
+def test_nothing_starts_once_a_run_is_closed_and_everything_ends(
+    case: tuple[Graph, Script],
+    strategy: ErrorStrategy,
+    limit: int | None,
+    steps: int,
+    is_stopped: bool,
+    data: st.DataObject,
+) -> None:
+    graph, script = case
+    story = Story(graph, strategy, script, limit)
+    story.go_on(data, steps)
+    if EndRun() in story.log:
+        return
+    story.is_closed = True
+    story.tell(RunClosed(LEFT))
+    story.go_on(data, steps // 2)
+    if is_stopped and EndRun() not in story.log:
+        left = {CancelTask(index) if kind == "task" else CancelReview(index) for kind, index in story.under_way}
+        story.tell(StopAsked())
+        assert {each for each in story.log if isinstance(each, CancelTask | CancelReview)} == left
+        while story.under_way:
+            kind, index = story.under_way.pop()
+            if kind == "task":
+                story.tasks[index] = "cancelled"
+            story.tell(TaskLost(index) if kind == "task" else ReviewLost(index))
+    story.go_on(data)
+    story.check_the_end()
+
+
+@given(flat_stories(), st.sampled_from([CONTINUE, PARTIAL]), st.data())
+def test_the_makespan_is_the_longest_path_of_what_ran_e21(
+    case: tuple[Graph, Script], strategy: ErrorStrategy, data: st.DataObject
+) -> None:
+    graph, script = case
+    durations = [data.draw(st.integers(0, 50)) / 4 for _ in graph.tasks]
+    starts, ends, _ = simulate(
+        Scheduler(graph, strategy),
+        durations,
+        lambda index: (index, 1) in script.fail,
+        lambda index: script.held(graph, index, 1),
+    )
+    settled = Settling(graph, Oracle(graph, strategy, script), durations)
+    assert starts == {index: settled.at(index) - durations[index] for index in starts}
+    assert max(ends.values()) == max(settled.at(index) for index in starts)
+
+
+class Settling:
+    """When each task of a flat graph is resolved, with places for all."""
+
+    def __init__(self, graph: Graph, oracle: Oracle, durations: list[float]) -> None:
+        self.graph = graph
+        self.oracle = oracle
+        self.durations = durations
+        self.times: dict[int, float] = {}
+
+    def at(self, index: int) -> float:
+        if index not in self.times:
+            self.times[index] = self._at(index)
+        return self.times[index]
+
+    def _at(self, index: int) -> float:
+        node, fate = self.graph.tasks[index], self.oracle.task(index)
+        lost = [self.at(each) for each in node.context if self.oracle.task(each) in ("failed", "missed")]
+        if lost and not self.oracle.is_partial:
+            return min(lost)  # it need not wait for the others to be skipped
+        before = [*node.context, *node.sources, *(() if node.after is None else (node.after,))]
+        ready = max((self.at(each) for each in before), default=0.0)
+        return ready + self.durations[index] if fate in ("done", "failed") else ready

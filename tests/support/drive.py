@@ -1,0 +1,124 @@
+"""Drives runs of tasks with handlers, mostly under virtual time: no model, no thread, nothing that takes time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from ensemble_notebook.domain.choice import ExitReason, Workflow
+from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.event import Event
+from ensemble_notebook.domain.model import ChatPort
+from ensemble_notebook.domain.plan import make_plan
+from ensemble_notebook.domain.rule import check_ensemble
+from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.tool import TaskInput
+from ensemble_notebook.engine.clock import Clock, SystemClock
+from ensemble_notebook.engine.driver import Driver
+from ensemble_notebook.engine.order import Order
+from ensemble_notebook.engine.result import RunResult
+from ensemble_notebook.engine.stream import EventStream, Sink
+from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual
+
+AFTERMATH_S = 60
+PARALLEL = Workflow.PARALLEL
+
+
+class NoModels:
+    """A source of models that never has one ready."""
+
+    def check(self, llm: Any) -> None: ...
+
+    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:
+        notice(f"Fetching {llm}.")
+        await asyncio.sleep(1000)
+        raise OSError("the weights are gone")
+
+
+def driver_of(made: EnsembleDefinition, clock: Clock, sinks: Sequence[Sink] = ()) -> tuple[Driver, list[Event]]:
+    graph, warnings = check_ensemble(made)
+    order = Order(
+        graph=graph,
+        plan=make_plan(graph, made.inputs),
+        name=made.name,
+        workflow=made.workflow.value,
+        error_strategy=made.error_strategy,
+        inputs=made.inputs,
+        max_concurrency=made.max_concurrency,
+        warnings=warnings,
+        streams=False,
+        review_handler=made.review_handler,
+        review_policy=made.review_policy,
+    )
+    stream = EventStream("r", clock, sinks)
+    return Driver(order, NoModels(), stream, clock), stream.events
+
+
+def drive(
+    made: EnsembleDefinition,
+    stop_after: float | None = None,
+    close_after: float | None = None,
+    why: ExitReason = ExitReason.USER_EXIT_EARLY,
+) -> tuple[RunResult, list[Event]]:
+    """Run under virtual time, closed or stopped after so many seconds; what outlives the run is given time to end."""
+    loop = VirtualLoop()
+
+    async def main() -> tuple[RunResult, list[Event]]:
+        driver, events = driver_of(made, LoopClock(loop))
+        if close_after is not None:
+            loop.call_later(close_after, driver.close, why)
+        if stop_after is not None:
+            loop.call_later(stop_after, driver.stop, ExitReason.INTERRUPTED)
+        result = await driver.run()
+        await asyncio.sleep(AFTERMATH_S)
+        return result, events
+
+    return run_virtual(main(), loop)
+
+
+def drive_for_real(made: EnsembleDefinition, meanwhile: Callable[[Driver], Awaitable[None]] | None = None) -> Any:
+    """Run on an ordinary loop, as threads need one."""
+
+    async def main() -> tuple[RunResult, list[Event]]:
+        driver, events = driver_of(made, SystemClock())
+        run = asyncio.ensure_future(driver.run())
+        if meanwhile is not None:
+            await meanwhile(driver)
+        return await asyncio.wait_for(run, 30), events
+
+    return asyncio.run(main())
+
+
+def works(seconds: float) -> Callable[[TaskInput], Awaitable[str]]:
+    async def handler(given: TaskInput) -> str:
+        await asyncio.sleep(seconds)
+        return f"{given.name} done"
+
+    return handler
+
+
+def fails(seconds: float, error: BaseException | None = None) -> Callable[[TaskInput], Awaitable[str]]:
+    async def handler(given: TaskInput) -> str:
+        await asyncio.sleep(seconds)
+        raise ValueError(f"{given.name} is broken") if error is None else error
+
+    return handler
+
+
+def task(name: str, *context: str, handler: Any = None, **fields: Any) -> Task:
+    return Task.of(name, name=name, context=context, handler=handler or works(1), **fields)
+
+
+def parallel(*tasks: Task, **fields: Any) -> EnsembleDefinition:
+    return EnsembleDefinition(tasks=tasks, workflow=PARALLEL, **fields)
+
+
+def only(events: list[Event], kind: type[Any]) -> Any:
+    (event,) = (each for each in events if isinstance(each, kind))
+    return event
+
+
+def times(events: list[Event], kind: type[Event]) -> dict[str, float]:
+    """When each task had its event of this kind, at last."""
+    return {each.task: each.offset_s for each in events if isinstance(each, kind) and each.task is not None}
