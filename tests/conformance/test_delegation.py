@@ -1,0 +1,335 @@
+"""The manager, delegation, policies and constraints (E22 to E25)."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ensemble_notebook import (
+    Agent,
+    ConstraintViolationError,
+    DelegationCompleted,
+    DelegationContext,
+    DelegationFailed,
+    DelegationPolicyResult,
+    DelegationPriority,
+    DelegationRequest,
+    DelegationStarted,
+    DelegationStatus,
+    Ensemble,
+    EnsembleOutput,
+    Fail,
+    HierarchicalConstraints,
+    Reply,
+    ScriptedChatModel,
+    Task,
+    TaskExecutionError,
+    TaskInput,
+    TaskInputPrepared,
+    TaskStarted,
+    ToolUse,
+    ValidationError,
+)
+from tests.conformance.scene import done, of, run, scripted
+
+RESEARCHER = Agent(role="Researcher", goal="Find facts", background="Careful and slow")
+WRITER = Agent(role="Writer", goal="Write well")
+
+
+def send(role: str, task: str = "Help.") -> ToolUse:
+    return ToolUse("delegate_task", {"agent_role": role, "task_description": task})
+
+
+def ask(role: str, task: str = "Help.") -> ToolUse:
+    return ToolUse("delegate", {"agent_role": role, "task_description": task})
+
+
+def managed(*turns: Any, workers: Any = None, limits: HierarchicalConstraints | None = None, **fields: Any) -> Ensemble:
+    """A manager who says this, turn by turn: delegations, or at last a text."""
+    replies = [each if isinstance(each, str | Fail) else Reply(calls=[*each]) for each in turns]
+    fields.setdefault("tasks", [Task(description="Explain tides", expected_output="A page")])
+    fields.setdefault("agents", [RESEARCHER, WRITER])
+    return Ensemble(
+        workflow="hierarchical",
+        manager_llm=scripted(*replies),
+        llm=workers or ScriptedChatModel.match({}, default="Done."),
+        hierarchical_constraints=limits,
+        **fields,
+    )
+
+
+def peers(*turns: Any, policies: Sequence[Any] = (), helper: Any = None, **fields: Any) -> EnsembleOutput:
+    """A run of a task whose agent may delegate to a helper, and says this."""
+    replies = [each if isinstance(each, str) else Reply(calls=[*each]) for each in turns]
+    boss = Agent(role="Boss", goal="Lead", llm=scripted(*replies), allow_delegation=True)
+    mate = Agent(role="Mate", goal="Help", llm=helper or scripted("Helped."))
+    task = Task.of("Lead on", name="lead", agent=boss)
+    return run(task, agents=[boss, mate], delegation_policies=policies, **fields)
+
+
+def texts(output: EnsembleOutput) -> list[str]:
+    """What the delegating agent was told."""
+    return list(output.frames.tool_calls["result"])
+
+
+def refusals(output: EnsembleOutput) -> list[str]:
+    return [each.response.errors[0] for each in of(output, DelegationFailed)]
+
+
+# --- E22 ---
+
+
+def test_e22_the_manager_is_told_of_workers_and_tasks_and_delegates_by_one_tool() -> None:
+    ensemble = managed([send("Researcher", "Find facts about tides")], "Tides come and go.")
+    output = ensemble.run()
+    first = ensemble.manager_llm.calls[0]
+    system, user = (str(each.content) for each in first.messages[:2])
+    for part in ("You are Manager.", "Researcher", "Find facts", "Careful and slow", "Writer", "Write well"):
+        assert part in system
+    assert "Explain tides" in user
+    assert "A page" in user
+    assert first.tools == ("delegate_task",)
+    assert output.raw == "Tides come and go."
+
+
+def test_e22_outputs_are_the_workers_in_completion_order_and_the_manager_s_last() -> None:
+    output = managed([send("writer")], [send("Researcher")], [send("Writer")], "End.").run()
+    assert [each.agent_role for each in output.task_outputs] == ["Writer", "Researcher", "Writer", "Manager"]
+    assert output.raw == output.task_outputs[-1].raw == "End."
+
+
+def test_e22_workers_are_the_agents_of_the_tasks_where_no_others_are_given() -> None:
+    cook = Agent(role="Cook", goal="Cook")
+    output = managed([send("Cook")], "End.", agents=[], tasks=[Task.of("Cook", agent=cook)]).run()
+    assert [each.agent_role for each in output.task_outputs] == ["Cook", "Manager"]
+
+
+def test_e22_a_failed_manager_leaves_the_workers_outputs_on_the_error() -> None:
+    with pytest.raises(TaskExecutionError) as caught:
+        managed([send("Writer")], Fail(401)).run()
+    assert caught.value.agent_role == "Manager"
+    assert [each.agent_role for each in caught.value.completed_task_outputs] == ["Writer"]
+
+
+def test_e22_the_manager_has_its_own_limit_and_its_prompts_a_strategy() -> None:
+    class Terse:
+        def system(self, workers: Sequence[Agent]) -> str:
+            return "Workers: " + ", ".join(each.role for each in workers)
+
+        def user(self, tasks: Sequence[TaskInput]) -> str:
+            return "Tasks: " + ", ".join(each.description for each in tasks)
+
+    ensemble = managed("End.", manager_prompt=Terse())
+    ensemble.run()
+    told = ensemble.manager_llm.calls[0].messages
+    assert [told[0].content, told[1].content] == ["Workers: Researcher, Writer", "Tasks: Explain tides"]
+    with pytest.raises(TaskExecutionError, match="1 tool calls were used up"):
+        managed(*[[send("Writer")]] * 4, manager_max_iterations=1).run()
+
+
+@pytest.mark.parametrize(
+    "fields, said",
+    [
+        ({"agents": [RESEARCHER, Agent(role="manager", goal="x")]}, "(?i)manager"),
+        ({"agents": [WRITER, Agent(role="writer", goal="x")]}, "(?i)writer"),
+        ({"tasks": [done("handled")]}, "handler"),
+        ({"manager_max_iterations": 0}, "manager_max_iterations"),
+    ],
+)
+def test_e22_what_a_hierarchy_can_t_be_is_refused(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        managed("End.", **fields).validate()
+
+
+# --- E23 ---
+
+
+def test_e23_a_peer_works_under_the_delegation_and_not_among_the_task_outputs() -> None:
+    output = peers([ask(" mate ", "Peel")], "Led.")
+    assert [each.name for each in output.task_outputs] == ["lead"]
+    assert texts(output) == ["Helped."]
+    (started,), (completed,) = of(output, DelegationStarted), of(output, DelegationCompleted)
+    assert (started.request.agent_role, started.request.task_description) == ("Mate", "Peel")
+    work = of(output, TaskStarted)[1]
+    assert (work.parent_id, work.description, work.index) == (started.span_id, "Peel", None)
+    assert (completed.response.status, completed.response.raw_output) == (DelegationStatus.SUCCESS, "Helped.")
+    assert output.metrics.llm_call_count == 3
+
+
+def test_e23_request_and_response_have_the_same_id_and_all_fields() -> None:
+    output = peers([ask("Mate"), ask("Nobody")], "Led.")
+    asked = [each.request for each in of(output, DelegationStarted)]
+    answered = [each.response for each in (*of(output, DelegationCompleted), *of(output, DelegationFailed))]
+    assert {each.task_id for each in asked} == {each.task_id for each in answered}
+    assert all(uuid.UUID(each.task_id).version == 4 for each in asked)
+    assert (asked[0].priority, dict(asked[0].scope), asked[0].max_output_retries) == (DelegationPriority.NORMAL, {}, 0)
+    assert {each.status for each in answered} == {DelegationStatus.SUCCESS, DelegationStatus.FAILURE}
+    assert all(each.duration.total_seconds() >= 0 for each in answered)
+
+
+def test_e23_blank_arguments_are_answered_without_a_request() -> None:
+    output = peers([ask("  "), ask("Mate", " ")], "Led.")
+    assert not of(output, DelegationStarted)
+    assert all("rror" in each for each in texts(output))
+
+
+def test_e23_guards_refuse_depth_self_and_strangers_in_this_order() -> None:
+    output = peers([ask("Boss"), ask("Matt")], "Led.")
+    itself, stranger = refusals(output)
+    assert "Boss" in itself
+    assert "Mate" in stranger
+
+    def chain(*roles: str) -> Agent:
+        return Agent(role=roles[0], goal="x", allow_delegation=True, llm=scripted(Reply(calls=[ask(roles[1])]), "ok"))
+
+    first, second = chain("One", "Two"), chain("Two", "One")
+    deep = run(Task.of("Go", agent=first), agents=[first, second], max_delegation_depth=1)
+    assert "1" in refusals(deep)[0]
+
+
+def test_e23_a_failed_worker_is_told_to_the_delegator_and_the_run_goes_on() -> None:
+    output = peers([ask("Mate")], "Led anyway.", helper=scripted(Fail(401)))
+    assert output.raw == "Led anyway."
+    assert "401" in texts(output)[0]
+    (failed,) = of(output, DelegationFailed)
+    assert failed.response.status is DelegationStatus.FAILURE
+
+
+# --- E24 ---
+
+
+class Softly:
+    """A policy that changes every request."""
+
+    def evaluate(self, request: DelegationRequest, context: DelegationContext) -> DelegationPolicyResult:
+        assert (context.caller_role, context.depth, context.max_depth) == ("Boss", 1, 3)
+        assert "Mate" in context.available_roles
+        return DelegationPolicyResult.modify(
+            dataclasses.replace(request, task_description="Softly: " + request.task_description)
+        )
+
+
+def test_e24_policies_are_asked_in_order_and_a_modified_request_goes_on() -> None:
+    seen: list[str] = []
+
+    def note(request: DelegationRequest, context: DelegationContext) -> DelegationPolicyResult:
+        seen.append(request.task_description)
+        return DelegationPolicyResult.allow()
+
+    output = peers([ask("MATE", "Peel")], "Led.", policies=[note, Softly(), note])
+    assert seen == ["Peel", "Softly: Peel"]
+    assert of(output, TaskInputPrepared)[1].user_prompt.startswith("## Task\nSoftly: Peel")
+
+
+def test_e24_a_rejection_stops_the_chain_and_the_worker_is_not_called() -> None:
+    mate = scripted("never")
+
+    def refuse(request: DelegationRequest, context: DelegationContext) -> DelegationPolicyResult:
+        return DelegationPolicyResult.reject("Mate is asleep")
+
+    def never(request: DelegationRequest, context: DelegationContext) -> DelegationPolicyResult:
+        raise AssertionError
+
+    output = peers([ask("Mate")], "Led.", policies=[refuse, never], helper=mate)
+    assert refusals(output) == ["Mate is asleep"]
+    assert not mate.calls
+
+
+def test_e24_none_is_an_error_and_never_an_allow() -> None:
+    mate = scripted("never")
+    output = peers([ask("Mate")], "Led.", policies=[lambda request, context: None], helper=mate)
+    assert "None" in refusals(output)[0]
+    assert not mate.calls
+
+
+def test_e24_a_modified_request_is_checked_again_against_guards_and_constraints() -> None:
+    def redirect(role: str) -> Any:
+        return lambda request, context: DelegationPolicyResult.modify(dataclasses.replace(request, agent_role=role))
+
+    assert "Boss" in refusals(peers([ask("Mate")], "Led.", policies=[redirect("Boss")]))[0]
+    only = HierarchicalConstraints(allowed_workers=["Writer"])
+    output = managed([send("Writer")], "End.", limits=only, delegation_policies=[redirect("Researcher")]).run()
+    assert refusals(output) == ["Agent 'Researcher' is not in the allowed_workers list"]
+
+
+# --- E25 ---
+
+
+@pytest.mark.parametrize(
+    "limits, said",
+    [
+        ({"allowed_workers": ["Reseacher"]}, "Reseacher"),
+        ({"required_workers": ["Ghost"]}, "Ghost"),
+        ({"allowed_workers": ["Writer"], "required_workers": ["Researcher"]}, "Researcher"),
+        ({"max_calls_per_worker": {"Ghost": 1}}, "Ghost"),
+        ({"max_calls_per_worker": {"Writer": 0}}, "> 0, got"),
+        ({"global_max_delegations": -1}, ">= 0, got"),
+        ({"required_stages": [["Ghost"]]}, "Ghost"),
+        ({"required_stages": [["Writer"], ["Researcher", "Writer"]]}, "Writer"),
+    ],
+)
+def test_e25_constraints_are_cross_validated(limits: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        managed("End.", limits=HierarchicalConstraints(**limits)).validate()
+
+
+def test_e25_checks_come_in_order_with_their_reasons() -> None:
+    limits = HierarchicalConstraints(
+        allowed_workers=["Writer", "Researcher"],
+        global_max_delegations=3,
+        max_calls_per_worker={"Researcher": 1},
+        required_stages=[["Researcher"], ["Writer"]],
+    )
+    third = Agent(role="Editor", goal="Edit")
+    turns = [[send("Editor")], [send("Writer")], [send("Researcher")], [send("Researcher")], [send("Writer")]]
+    turns += [[send("Writer")], [send("Writer")]]
+    output = managed(*turns, "End.", limits=limits, agents=[RESEARCHER, WRITER, third]).run()
+    assert refusals(output) == [
+        "Agent 'Editor' is not in the allowed_workers list",
+        "Cannot delegate to 'Writer': stage 1 is not yet complete",
+        "Agent 'Researcher' has reached its delegation cap of 1",
+        "Global delegation cap of 3 has been reached",
+    ]
+
+
+def test_e25_global_cap_counts_approved_attempts_and_no_rejected_ones() -> None:
+    limits = HierarchicalConstraints(global_max_delegations=1, allowed_workers=["Writer"])
+    output = managed(
+        [send("Researcher")], [send("Writer")], [send("Writer")], "End.", limits=limits, workers=scripted(Fail(401))
+    ).run()
+    assert refusals(output)[0] == "Agent 'Researcher' is not in the allowed_workers list"
+    assert "401" in refusals(output)[1]
+    assert refusals(output)[2] == "Global delegation cap of 1 has been reached"
+
+
+def test_e25_a_stage_is_complete_when_each_of_its_agents_has_completed() -> None:
+    limits = HierarchicalConstraints(required_stages=[["Researcher"], ["Writer"]])
+    workers = scripted(Fail(401), "Facts.", "Prose.")
+    turns = [[send("Researcher")], [send("Writer")], [send("Researcher")], [send("Writer")], "End."]
+    output = managed(*turns, limits=limits, workers=workers).run()
+    assert "stage 1 is not yet complete" in refusals(output)[1]
+    assert [each.agent_role for each in output.task_outputs] == ["Researcher", "Writer", "Manager"]
+
+
+def test_e25_a_required_worker_needs_a_successful_delegation() -> None:
+    limits = HierarchicalConstraints(required_workers=["Researcher", "Writer"])
+    with pytest.raises(ConstraintViolationError) as caught:
+        managed([send("Writer")], "End.", limits=limits).run()
+    error = caught.value
+    assert str(error).startswith("Hierarchical constraint violated: ")
+    assert len(error.violations) == 1
+    assert "Researcher" in error.violations[0]
+    assert next(each.agent_role for each in error.completed_task_outputs) == "Writer"
+    with pytest.raises(ConstraintViolationError, match=r"Hierarchical constraints violated \(2\): .*; "):
+        managed("End.", limits=limits).run()
+
+
+def test_e25_impossible_sets_and_other_workflows_are_warnings() -> None:
+    both = HierarchicalConstraints(required_workers=["Researcher", "Writer"], global_max_delegations=1)
+    assert managed("End.", limits=both).validate()
+    flat = Ensemble(tasks=[done("a")], hierarchical_constraints=both)
+    assert any("onstraints" in each for each in flat.validate())
