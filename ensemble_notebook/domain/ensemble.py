@@ -68,7 +68,8 @@ class EnsembleDefinition(Checked):
         self._make_enum("error_strategy", ErrorStrategy)
         self._optional_kind("hierarchical_constraints", HierarchicalConstraints)
         self._require_integer("max_delegation_depth", least=1)
-        self._check_with_method("manager_prompt", "user", "system(workers) and user(tasks)")
+        for method in ("system", "user"):
+            self._check_with_method("manager_prompt", method, "system(workers) and user(tasks)")
         self._check_policies()
         self._check_listeners()
         if self.capture_mode is not None:

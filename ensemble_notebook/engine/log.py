@@ -21,6 +21,7 @@ from ensemble_notebook.domain.event import (
     Warned,
 )
 from ensemble_notebook.domain.graph import Graph
+from ensemble_notebook.domain.role import HANDLER_ROLE
 from ensemble_notebook.domain.secret import mask
 from ensemble_notebook.errors import one_line
 
@@ -35,34 +36,45 @@ _TALK: Final = -1  # stands for DEBUG, or INFO where the ensemble or the agent i
 class LogView:
     """Writes a run's events to ``ensemble_notebook.run``.
 
-    Records carry ``run_id``, ``task``, ``task_index`` (from 1) and ``agent_role``. Starts, ends and tool calls are
+    Records carry ``run_id``, ``task``, ``task_index`` (from 1; None for work that stands in no plan, such as delegated
+    work) and ``agent_role``. Starts, ends and tool calls are
     INFO, faults WARNING, prompts and replies DEBUG, or INFO where the ensemble or the agent is verbose. Secrets are
     masked (T7): a log is a file that somebody keeps.
     """
 
     def __init__(self, graph: Graph, *, is_verbose: bool) -> None:
-        self._nodes = {node.name: node for node in graph.tasks}
+        self._indices = {node.name: node.index + 1 for node in graph.tasks}
+        self._agents = {node.name: node.agent for node in graph.workers}
+        self._team = {member.agent.role: member.agent for member in graph.team}
         self._is_verbose = is_verbose
 
     def put(self, event: Event) -> None:
         """Log one event, if anybody listens at its level."""
+        if type(event) is TaskStarted and event.task not in self._agents:
+            self._agents[event.task or ""] = self._team.get(event.agent)
         make_line = _LINES.get(type(event))
         if make_line is None or (type(event) in _ROUTINE and not logger.isEnabledFor(logging.INFO)):
             return
         level, text, *values = make_line(event)
-        node = self._nodes.get(event.task or "")
+        agent = self._agents.get(event.task or "")
         if level is _TALK:
-            is_verbose = self._is_verbose or (node is not None and node.agent is not None and node.agent.verbose)
+            is_verbose = self._is_verbose or (agent is not None and agent.verbose)
             level = logging.INFO if is_verbose else logging.DEBUG
         if logger.isEnabledFor(level):
             safe = [mask(value) if isinstance(value, str) else value for value in values]
             facts = {
                 "run_id": event.run_id,
                 "task": event.task,
-                "task_index": None if node is None else node.index + 1,
-                "agent_role": None if node is None else node.role,
+                "task_index": self._indices.get(event.task or ""),
+                "agent_role": self._role(event.task),
             }
             logger.log(level, text, *safe, extra=facts)
+
+    def _role(self, task: str | None) -> str | None:
+        agent = self._agents.get(task or "")
+        if agent is not None:
+            return agent.role
+        return HANDLER_ROLE if task in self._agents else None
 
 
 def _task_started(event: TaskStarted) -> Line:

@@ -125,8 +125,8 @@ class _Estimator:
         for node in self._graph.workers:
             yield self._task(node)
         if self._has_manager:
-            for agent in self._ensemble.agents:
-                yield self._worker(agent)
+            for member in self._graph.team:
+                yield self._worker(member.agent)
 
     def _task(self, node: TaskNode) -> TaskEstimate:
         if node.agent is None:
@@ -146,7 +146,8 @@ class _Estimator:
         texts = [system_prompt(agent, goal), user_prompt(description, expected, output_format=instructions)]
         texts += [json.dumps([tool.name, tool.description, dict(tool.parameters)], default=str) for tool in tools]
         if self._has_manager:
-            texts += [text for each in self._ensemble.agents for text in (each.role, each.goal, each.background or "")]
+            team = [member.agent for member in self._graph.team]
+            texts += [text for each in team for text in (each.role, each.goal, each.background or "")]
         prompt = _size(texts)
         for index in node.context:
             prompt += self._read(self._graph.tasks[index])

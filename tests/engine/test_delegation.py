@@ -28,8 +28,8 @@ from ensemble_notebook.domain.event import (
     ToolCallStarted,
     TurnStarted,
 )
-from ensemble_notebook.domain.limit import Budget
-from ensemble_notebook.domain.review import ReviewDecision
+from ensemble_notebook.domain.limit import Budget, RateLimit
+from ensemble_notebook.domain.review import Review, ReviewDecision
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.domain.tool import human_input
 from ensemble_notebook.engine.result import RunResult
@@ -352,6 +352,37 @@ def test_a_worker_may_ask_a_person_and_the_person_may_leave_e27() -> None:
     result, events = run(plays, helper_agent, order={"review_handler": leave})
     assert result.status.value == "exited_early"
     assert [event.task for event in of(events, TaskSkipped)] == ["lead.helper_1", "lead"]
+
+
+def test_the_tool_calls_of_a_worker_are_approved_where_those_of_the_task_are_e45() -> None:
+    asked = []
+
+    async def person(request: Any) -> ReviewDecision:
+        asked.append((request.agent, request.tool, request.task))
+        return ReviewDecision.approve()
+
+    async def lookup(word: str) -> str:
+        """Look it up."""
+        return f"{word}?"
+
+    def helper(scene: Scene) -> Any:
+        return scene.answers[-1] if scene.turn else [("lookup", {"word": "tide"})]
+
+    lead = agent("Lead", allow_delegation=True)
+    task = Task.of("Lead", name="lead", agent=lead, review=Review(timing="during"))
+    made = EnsembleDefinition(tasks=[task], agents=[lead, agent("Helper", tools=[lookup])])
+    plays = {"lead": asks("Helper", then=last_answer), "helper": helper}
+    result, _ = perform(made, plays, review_handler=person)
+    assert asked == [("Lead", "delegate", "lead"), ("Helper", "lookup", "lead")]
+    assert result.outputs[0].raw == "tide?"
+
+
+def test_the_requests_of_a_worker_pass_the_rate_limits_of_task_and_worker_e37() -> None:
+    lead = agent("Lead", allow_delegation=True)
+    task = Task.of("Lead", name="lead", agent=lead, rate_limit=RateLimit(1, 10))
+    made = EnsembleDefinition(tasks=[task], agents=[lead, agent("Helper", rate_limit=RateLimit(1, 3))])
+    result, _ = perform(made, {"lead": asks("Helper", "Helper"), "helper": lambda _: "I helped."})
+    assert result.outputs[0].duration.total_seconds() == 40
 
 
 # --- policies ---

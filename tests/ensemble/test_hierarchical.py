@@ -233,6 +233,33 @@ def test_a_manager_on_a_real_server_is_offered_the_tool_and_answered(server: Ope
     assert (output.metrics.input_tokens, output.metrics.output_tokens) == server.used_tokens
 
 
+def test_the_log_of_delegated_work_names_the_worker_e39(caplog: pytest.LogCaptureFixture) -> None:
+    loud = Agent(role="Loud", goal="Talk", verbose=True)
+    with caplog.at_level("INFO", "ensemble_notebook.run"):
+        Ensemble(
+            tasks=[Task.of("x")],
+            agents=[loud],
+            workflow="hierarchical",
+            manager_llm=ScriptedChatModel(replies=[delegate("loud", "poem"), "Done."]),
+            llm=ScriptedChatModel(default="Roll on."),
+        ).run()
+    lines = [(each.task, each.task_index, each.agent_role) for each in caplog.records]  # type: ignore[attr-defined]
+    assert lines[:2] == [("manager", 1, "Manager"), ("loud_1", None, "Loud")]
+    said = [record.getMessage() for record in caplog.records]
+    assert "Task loud_1 started: Loud" in said
+    assert "Reply in loud_1:\nRoll on." in said
+    assert not any(line.startswith("Reply in manager") for line in said)
+
+
+def test_a_prompt_strategy_has_both_methods() -> None:
+    class Half:
+        def user(self, tasks: Any) -> str:
+            return ""
+
+    with pytest.raises(ValidationError, match=r"manager_prompt must be an object with system\(workers\) and user"):
+        managed("Done.", manager_prompt=Half())
+
+
 def test_peers_delegate_in_a_sequential_run_e23() -> None:
     lead = Agent(
         role="Lead",
