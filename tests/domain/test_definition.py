@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from ensemble_notebook.domain.agent import INHERIT, Agent
-from ensemble_notebook.domain.choice import Workflow
+from ensemble_notebook.domain.choice import ReviewTiming, Workflow
+from ensemble_notebook.domain.condition import Condition
 from ensemble_notebook.domain.cost import CostConfiguration
-from ensemble_notebook.domain.definition import field_names, later_fields
+from ensemble_notebook.domain.definition import field_names
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.hierarchy import HierarchicalConstraints
+from ensemble_notebook.domain.limit import Budget, RateLimit
 from ensemble_notebook.domain.phase import Phase
+from ensemble_notebook.domain.review import PhaseReview, Review
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.errors import ValidationError
 
@@ -24,6 +28,8 @@ EXAMPLES: dict[type, dict[str, Any]] = {
     Phase: {"name": "draft", "tasks": [Task.of("Write")]},
     EnsembleDefinition: {"tasks": [Task.of("Write")], "inputs": {"topic": "tides"}},
     CostConfiguration: {"input_rate": 1, "output_rate": 2},
+    HierarchicalConstraints: {"required_workers": ["Writer"], "max_calls_per_worker": {"Writer": 2}},
+    Budget: {"max_tokens": 5},
 }
 every_kind = pytest.mark.parametrize("kind, values", EXAMPLES.items(), ids=lambda each: getattr(each, "__name__", ""))
 
@@ -53,20 +59,35 @@ def test_a_misspelt_field_is_refused_with_the_right_one_named_e5(kind: type, val
     assert caught.value.problems[0].field == wrong
 
 
-@every_kind
-def test_a_field_of_a_later_version_is_refused_by_name(kind: type, values: dict[str, Any]) -> None:
-    for name, what in later_fields(kind).items():
-        with pytest.raises(ValidationError) as caught:
-            kind(**values, **{name: None})
-        assert str(caught.value) == (
-            f"{kind.__name__} field {name!r} ({what}) is not available in this version of ensemble-notebook. Remove it."
-        )
+@pytest.mark.parametrize(
+    "made, fields",
+    [
+        (Condition("triage", default=True), {"source": "triage"}),
+        (RateLimit(60, 30), {"requests": 60, "period": 30.0}),
+        (Review("before"), {"timing": ReviewTiming.BEFORE}),  # type: ignore[arg-type]
+        (PhaseReview(len), {"by": len}),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_the_leading_fields_of_small_definitions_are_taken_by_position(made: Any, fields: dict[str, Any]) -> None:
+    assert {name: getattr(made, name) for name in fields} == fields
+
+
+def test_a_place_beyond_the_leading_fields_is_refused() -> None:
+    with pytest.raises(ValidationError, match="RateLimit takes keyword arguments only: requests, period, wait_timeout"):
+        RateLimit(60, 30, 5)  # type: ignore[misc]
+
+
+def test_a_field_is_not_taken_twice_by_position_and_by_name() -> None:
+    with pytest.raises(ValidationError, match="Condition got source twice, by position and by name."):
+        Condition("triage", source="triage", default=True)
 
 
 def test_every_missing_and_every_unknown_field_is_reported_at_once() -> None:
     with pytest.raises(ValidationError) as caught:
-        Task(colour="red", when=None)  # type: ignore[call-arg]
-    assert [problem.field for problem in caught.value.problems] == ["colour", "when", "description", "expected_output"]
+        Task(colour="red", whence=None)  # type: ignore[call-arg]
+    found = [problem.field for problem in caught.value.problems]
+    assert found == ["colour", "whence", "description", "expected_output"]
 
 
 def test_a_field_that_was_only_misspelt_is_not_reported_as_missing_too() -> None:
@@ -144,13 +165,6 @@ def test_a_choice_is_a_member_or_its_name_in_any_case(value: Any) -> None:
 def test_an_unknown_choice_is_refused_with_the_nearest_one() -> None:
     with pytest.raises(ValidationError, match=r"Ensemble workflow can't be 'paralel'\. Did you mean 'parallel'\?"):
         EnsembleDefinition(tasks=[Task.of("Write")], workflow="paralel")  # type: ignore[arg-type]
-
-
-def test_a_choice_of_a_later_version_is_refused_by_name() -> None:
-    with pytest.raises(ValidationError, match=r"'hierarchical' .* is not available in this version"):
-        EnsembleDefinition(tasks=[Task.of("Write")], workflow="hierarchical")  # type: ignore[arg-type]
-    with pytest.raises(ValidationError, match=r"'partial' .* is not available in this version"):
-        EnsembleDefinition(tasks=[Task.of("Write")], error_strategy="PARTIAL")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "60", float("nan"), float("inf")], ids=repr)
