@@ -32,6 +32,7 @@ await build({
   target: "es2022",
   jsx: "automatic",
   jsxImportSource: "preact",
+  charset: "utf8",
   legalComments: "none",
   logLevel: "warning",
 });
@@ -47,6 +48,7 @@ await build({
   jsx: "automatic",
   jsxImportSource: "preact",
   plugins: [styleAsText],
+  charset: "utf8",
   legalComments: "none",
   logLevel: "warning",
 });

@@ -179,8 +179,8 @@ def _budget(run: Mapping[str, Any]) -> Iterable[str]:
     budget = run.get("budget") or {}
     limits: dict[str, Callable[[Any], str]] = {
         "cost": lambda most: money(most, run["currency"]),
-        "tokens": lambda most: f"{count(most)} tokens",
-        "llm_calls": lambda most: plural(most, "model call"),
+        "tokens": lambda most: f"{count(int(most))} tokens",
+        "llm_calls": lambda most: plural(int(most), "model call"),
     }
     shares = [
         (float(budget.get(name) or 0) / most, word(most))

@@ -150,7 +150,7 @@ def _told(part: Row) -> str | None:
     if review is None:
         return None
     if part.get("end_ms") is None:
-        return "waiting for you"
+        return "in review" if review.get("subject") == "phase" else "waiting for you"
     if review.get("subject") == "question":
         return None
     word = _ANSWERS.get(review.get("decision") or "")

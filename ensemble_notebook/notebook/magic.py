@@ -117,7 +117,11 @@ class EnsembleMagics(Magics):
             has_timeline=self.timeline and options.has_timeline,
             is_background=options.is_background,
         )
-        reviewer = CellReviewer(has_timeline=screen.has_buttons, has_console=not options.is_background)
+        reviewer = CellReviewer(
+            has_timeline=screen.has_buttons,
+            has_console=not options.is_background,
+            is_asked=ensemble.review_handler is None,
+        )
         start = partial(
             ensemble.start,
             inputs,

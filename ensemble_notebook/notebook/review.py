@@ -34,9 +34,11 @@ class CellReviewer:
     Args:
         has_timeline: a timeline is going to be shown, whose buttons may work.
         has_console: somebody waits in `attend`, so that there can be a prompt.
+        is_asked: False where the ensemble has a handler of its own, which is asked instead.
     """
 
-    def __init__(self, *, has_timeline: bool, has_console: bool) -> None:
+    def __init__(self, *, has_timeline: bool, has_console: bool, is_asked: bool = True) -> None:
+        self.is_asked = is_asked
         self._has_timeline = has_timeline
         self._has_console = has_console
         self._is_heard = False

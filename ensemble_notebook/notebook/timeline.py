@@ -58,7 +58,7 @@ class TimelineWidget(anywidget.AnyWidget):
         self._reviewer = reviewer
         self._lock = threading.Lock()
         self._next_snapshot = 0.0
-        super().__init__(snapshot=wire.snapshot())
+        super().__init__(snapshot=self._answerable(wire.snapshot()))
         self._sent: int = self.snapshot["n"]
         self.on_msg(self._receive)
         _answer_at_once(self.comm)
@@ -69,10 +69,10 @@ class TimelineWidget(anywidget.AnyWidget):
             delta = self._wire.delta(self._sent)
             if delta is not None:
                 self._sent = delta["n"]
-                self.send(delta)
+                self.send(self._answerable(delta))
             now = time.monotonic()
             if is_last or now >= self._next_snapshot:
-                self.snapshot = self._wire.snapshot()
+                self.snapshot = self._answerable(self._wire.snapshot())
                 spent = time.monotonic() - now
                 self._next_snapshot = now + max(_SNAPSHOT_INTERVAL_S, _SNAPSHOT_SHARE * spent)
             if is_last:
@@ -122,7 +122,13 @@ class TimelineWidget(anywidget.AnyWidget):
         """Send what a view lacks; one that knows nothing, or something else, gets a snapshot."""
         message = self._wire.delta(have if isinstance(have, int) else -1)
         if message is not None:
-            self.send(message)
+            self.send(self._answerable(message))
+
+    def _answerable(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The message, asking a person nothing where somebody else is asked."""
+        if self._reviewer is None or not self._reviewer.is_asked:
+            message["run"]["waiting"] = []
+        return message
 
 
 class StillTimeline:

@@ -58,7 +58,7 @@ export function drawReview(brush: Brush, mark: Mark, box: Box): void {
   ctx.fillRect(box.x + 8, middle - 4, 2.5, 8);
   ctx.fillRect(box.x + 12.5, middle - 4, 2.5, 8);
   ctx.font = labelFont(skin);
-  const said = isOpen ? ["waiting for you", "waiting"] : [answerOf(mark.row)];
+  const said = isOpen ? [answerOf(mark.row), "waiting"] : [answerOf(mark.row)];
   const time = isOpen ? clock(brush.now - mark.from) : duration((mark.to as number) - mark.from);
   const label = [...said.map((text) => `${text} ${isOpen ? "" : "· "}${time}`), ...said].find((text) => measure(ctx, text) <= box.w - 28);
   if (label) ctx.fillText(label, box.x + 20, middle + 0.5);

@@ -58,7 +58,8 @@ export const waitOf = (row: Row): string => (row.wait ?? row.name).replace(/_/g,
 /** What came of a review, in a word or two. */
 export function answerOf(row: Row): string {
   const { review } = row;
-  if (row.end_ms == null) return "waiting for you";
+  // Phases are looked at by tasks and functions, everything else by a person.
+  if (row.end_ms == null) return review?.subject === "phase" ? "in review" : "waiting for you";
   if (!review?.decision) return row.status === "cancelled" ? "cancelled" : "no answer";
   const answer = review.subject === "question" && review.decision === "edit" ? "answered" : (ANSWERS[review.decision] ?? review.decision);
   return review.is_timeout ? `no answer: ${answer}` : answer;

@@ -1,9 +1,17 @@
 """The layout behind all static pictures."""
 
+from dataclasses import replace
+
 import pytest
 
+from ensemble_notebook.domain.choice import ExitReason
+from ensemble_notebook.domain.event import ReviewAnswered
+from ensemble_notebook.domain.limit import Budget
+from ensemble_notebook.domain.review import ReviewDecision
 from ensemble_notebook.notebook.bar import WIDTH
 from ensemble_notebook.notebook.chart import MOST_LINES, Chart, chart_of, chart_of_plan
+from ensemble_notebook.notebook.picture import chart_html, chart_text
+from ensemble_notebook.notebook.terminal import drawn
 from ensemble_notebook.notebook.wording import count, duration, money, plural
 from ensemble_notebook.testing.event import EventBuilder
 from ensemble_notebook.trace.fold import TraceFold
@@ -12,6 +20,11 @@ from ensemble_notebook.trace.wire import Wire
 
 def charted(events) -> Chart:
     return chart_of(Wire(TraceFold.of(events)).snapshot())
+
+
+def charted_now(build: EventBuilder) -> Chart:
+    """A run that is still going on, at its newest event."""
+    return chart_of(Wire(TraceFold.of(build.events), lambda: build.now).snapshot())
 
 
 def bars(chart: Chart) -> dict[str, str]:
@@ -176,3 +189,91 @@ def test_prices_are_worded_for_people(cost, told):
 
 def test_nouns_follow_their_number():
     assert (plural(1, "retry"), plural(2, "retry"), plural(3, "task")) == ("1 retry", "2 retries", "3 tasks")
+
+
+def test_work_that_was_handed_on_stands_below_who_handed_it_on():
+    build = EventBuilder({"manager": (), "next": ["manager"]}, agents={"manager": "Manager"})
+    with build.task("manager"), build.turn():
+        build.llm(seconds=1, asks=["delegate_task"])
+        with build.delegate("Researcher"), build.turn():
+            build.llm(seconds=2)
+        build.refuse("Critic", "The limit is reached.", seconds=1)
+    chart = charted_now(build)
+    assert [(line.name, line.depth, line.is_worker) for line in chart.lines] == [
+        ("manager", 0, False),
+        ("researcher_1", 1, True),
+        ("next", 0, False),
+    ]
+    assert bars(chart) == {
+        "manager": "█" * 10 + "▷" * 30,
+        "researcher_1": " " * 10 + "█" * 20,
+        "next": "",
+    }
+    assert notes(chart)["manager"] == ("not handed on to Critic: The limit is reached.",)
+    assert "▷ handed on" in chart_text(chart)
+    assert "  ↳ researcher_1" in chart_text(chart)
+
+
+def test_review_has_a_mark_of_its_own_and_says_what_came_of_it():
+    build = EventBuilder({"draft": (), "check": ()})
+    with build.task("draft"):
+        with build.turn():
+            build.llm(seconds=1)
+        build.review(ReviewDecision.retry("shorter"), seconds=2)
+        build.again("shorter")
+        with build.turn():
+            build.llm(seconds=1)
+        build.review(ReviewDecision.approve(), seconds=0)
+    with build.task("check"):
+        build.review(subject="task", seconds=4, hangs=True)
+    chart = charted_now(build)
+    assert bars(chart)["draft"] == "█" * 5 + "‖" * 10 + "█" * 5
+    assert bars(chart)["check"].strip() == "‖" * 20 + "▸"
+    assert notes(chart) == {"draft": ("sent back by a review",), "check": ("waiting for you",)}
+    assert chart.title == "waiting for you"
+
+
+def test_review_that_nobody_answered_says_so():
+    build = EventBuilder({"draft": ()})
+    with build.task("draft"):
+        build.review(ReviewDecision.exit_early(), seconds=1)
+    (line,) = charted(build.finish(ExitReason.USER_EXIT_EARLY)).lines
+    assert line.notes == ("a review ended the run",)
+    late = [replace(each, is_timeout=True) if isinstance(each, ReviewAnswered) else each for each in build.events]
+    assert charted(late).lines[0].notes == ("a review ended the run, since nobody answered in time",)
+
+
+def test_skipped_by_a_condition_is_no_failure():
+    build = EventBuilder({"a": (), "b": ()})
+    build.skip("a", "condition not met")
+    build.skip("b", "the budget is used up")
+    assert notes(charted(build.events)) == {"a": ("condition not met",), "b": ("skipped: the budget is used up",)}
+
+
+@pytest.mark.parametrize(
+    "limits, told",
+    [
+        ({"max_tokens": 100}, "30% of 100 tokens"),
+        ({"max_llm_calls": 4, "max_tokens": 1000}, "50% of 4 model calls"),
+    ],
+)
+def test_budget_is_told_by_the_limit_that_is_nearest(limits, told):
+    build = EventBuilder({"a": ()}, budget=Budget(**limits))
+    with build.task("a"), build.turn():
+        for _ in range(2):
+            build.llm(input_tokens=10, output_tokens=5)
+    assert told in charted_now(build).facts
+
+
+@pytest.mark.parametrize(
+    "reason, title",
+    [(ExitReason.BUDGET_EXCEEDED, "budget exceeded"), (ExitReason.USER_EXIT_EARLY, "exited early")],
+)
+def test_every_end_has_a_title_and_a_mark(reason, title):
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm()
+    chart = charted(build.finish(reason))
+    assert chart_text(chart).startswith(f"⚠ {title} · ")
+    assert chart_html(chart)
+    assert drawn(chart)

@@ -283,6 +283,15 @@ class TestWidget:
     def widget(self, reviewer, requested):
         return TimelineWidget(Wire(TraceFold.of([requested])), None, reviewer)
 
+    def test_asks_a_person_nothing_that_the_ensemble_asks_somebody_else(self, requested, sent):
+        wire = Wire(TraceFold.of([requested]))
+        others = CellReviewer(has_timeline=True, has_console=True, is_asked=False)
+        asking = [TimelineWidget(wire, None, reviewer) for reviewer in (in_sight(requested), others, None)]
+        assert [widget.snapshot["run"]["waiting"] for widget in asking] == [[requested.span_id], [], []]
+        for widget in asking:
+            widget._handle_custom_msg({"kind": "hello", "have": -1}, [])
+        assert [message["run"]["waiting"] for message in sent] == [[requested.span_id], [], []]
+
     def test_hands_an_answer_on(self, ask, widget, reviewer, requested):
         run = ask(reviewer, requested.request)
         message = {"kind": "review", "span_id": requested.span_id, "verdict": "edit", "text": "Mine."}

@@ -408,3 +408,14 @@ def test_a_run_that_is_over_does_not_get_longer():
 def test_a_run_that_has_not_started_has_a_snapshot():
     snapshot = strict_json(wire_of(()).snapshot())
     assert (snapshot["n"], snapshot["rows"], snapshot["run"]["status"]) == (0, [], "pending")
+
+
+def test_only_what_a_person_is_asked_waits_for_one():
+    build = EventBuilder({"a": ()}, phases={"p": ["a"]})
+    with build.phase("p"):
+        with build.task("a"):
+            build.review(subject="output", hangs=True)
+        build.review(subject="phase", hangs=True)
+    snapshot = Wire(TraceFold.of(build.events)).snapshot()
+    reviews = {row["review"]["subject"]: row["span_id"] for row in snapshot["rows"] if row["kind"] == "review"}
+    assert snapshot["run"]["waiting"] == [reviews["output"]]
