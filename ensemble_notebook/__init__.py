@@ -50,7 +50,7 @@ _HOMES = {
         "WaitStarted Warned"
     ),
     "domain.guardrail": "GuardrailResult",
-    "domain.hierarchy": "HierarchicalConstraints ManagerPrompt",
+    "domain.hierarchy": "HierarchicalConstraints ManagedTask ManagerPrompt",
     "domain.limit": "Budget RateLimit Spending",
     "domain.memory": "MemoryEntry MemoryStore",
     "domain.metric": "Metrics TokenUsage",
@@ -67,7 +67,10 @@ _HOMES = {
     "memory.short_term": "InMemoryStore",
     "memory.vector": "VectorStoreMemory",
     "models.scripted": "Fail Reply ScriptedChatModel ToolUse",
+    "trace.capture": "config",
     "trace.execution": "ExecutionTrace",
+    "trace.exporter": "JsonTraceExporter",
+    "trace.part": "DelegationTrace LlmInteraction PhaseTrace TaskTrace ToolCallTrace",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -35,6 +35,7 @@ PUBLIC_NAMES = """
     Agent Task Phase Ensemble Workflow ErrorStrategy AgentTool ToolResult TaskInput CostConfiguration
     ScriptedChatModel Reply ToolUse Fail
     EnsembleOutput TaskOutput ExecutionTrace ExecutionPlan Metrics TokenUsage Failure Skipped RunHandle
+    TaskTrace PhaseTrace LlmInteraction ToolCallTrace DelegationTrace JsonTraceExporter config
     auto_review console_review
     InMemoryStore SqliteMemory VectorStoreMemory EntityMemory
     RunStatus ExitReason PhaseStatus SpanStatus ToolOutcome

@@ -6,12 +6,12 @@ Usage and cost are booked once, on the attempt, and added to the sums of everyth
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ensemble_notebook.domain import event as ev
 from ensemble_notebook.domain.choice import SpanStatus, ToolOutcome
-from ensemble_notebook.domain.cost import CostConfiguration
+from ensemble_notebook.domain.cost import CostConfiguration, Price
 from ensemble_notebook.domain.metric import TokenUsage
 from ensemble_notebook.domain.model import ToolCall
 from ensemble_notebook.errors import ToolExecutionError
@@ -31,12 +31,19 @@ class CallFold:
         is_scripted: True once a script has answered for a model (E41).
     """
 
-    def __init__(self, tree: SpanTree, log: ConversationLog, rates: CostConfiguration | None) -> None:
+    def __init__(
+        self,
+        tree: SpanTree,
+        log: ConversationLog,
+        rates: CostConfiguration | None,
+        prices: Mapping[str, Price] | None = None,
+    ) -> None:
         self.streams: dict[str, StreamedText] = {}
         self.is_scripted = False
         self._tree = tree
         self._log = log
         self._rates = rates
+        self._prices = prices
         self._lanes: dict[str | None, LanePool] = {}
         self._last_attempts: dict[str, Span] = {}
         self._tool_groups: dict[str | None, tuple[int, float]] = {}
@@ -193,14 +200,17 @@ class CallFold:
 
     def _set_price(self, attempt: Span, model: str, usage: TokenUsage) -> bool:
         """Price an attempt; False where the price under this name is unknown, and nothing changed."""
-        at = attempt.end_time or attempt.start_time
-        price = (
-            None if at is None else price_of(usage, provider=attempt.provider, model=model, at=at, rates=self._rates)
-        )
+        price = self._price(attempt, model, usage)
         if price is None:
             return False
         attempt.cost_input, attempt.cost_output, attempt.cost = price.input, price.output, price.total
         return True
+
+    def _price(self, attempt: Span, model: str, usage: TokenUsage) -> Price | None:
+        if self._prices is not None:
+            return self._prices.get(attempt.span_id)
+        at = attempt.end_time or attempt.start_time
+        return None if at is None else price_of(usage, provider=attempt.provider, model=model, at=at, rates=self._rates)
 
     # --- Tools --------------------------------------------------------------------------------------------------------
 

@@ -5,42 +5,25 @@ Knows nothing of pandas until `frames` is used, and nothing of how a run is carr
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ensemble_notebook.domain.choice import ExitReason, RunStatus
-from ensemble_notebook.domain.cost import CostConfiguration
+from ensemble_notebook.domain.choice import CaptureMode, ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.cost import CostConfiguration, Price
 from ensemble_notebook.domain.event import Event
 from ensemble_notebook.domain.metric import Metrics
-from ensemble_notebook.domain.plan import ExecutionPlan
+from ensemble_notebook.domain.plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.errors import did_you_mean
 from ensemble_notebook.trace.fold import TraceFold
-from ensemble_notebook.trace.span import Message, Span, SpanKind
+from ensemble_notebook.trace.part import PhaseTrace, TaskTrace
+from ensemble_notebook.trace.span import Span, SpanKind
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.frame import Frames
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskTrace:
-    """The part of a trace that belongs to one task.
-
-    Attributes:
-        name: of the task.
-        span: its own span: status, times, agent, output, error.
-        spans: its own and all beneath, in order of first appearance.
-        messages: prompts, replies and tool results, in order.
-        metrics: sums over its leaves (T2).
-    """
-
-    name: str
-    span: Span
-    spans: tuple[Span, ...]
-    messages: tuple[Message, ...]
-    metrics: Metrics
 
 
 class ExecutionTrace:
@@ -49,14 +32,21 @@ class ExecutionTrace:
     Args:
         events: of one run, in order; copied.
         cost: own rates; None: the public price list (T10).
+        prices: of the attempts, by span id, as they were when the trace was written; None: to be looked up.
 
     Attributes:
-        events: the stream that everything else is made from.
+        events: the stream that everything else is made from. cost: as given.
     """
 
-    def __init__(self, events: Iterable[Event], cost: CostConfiguration | None = None) -> None:
+    def __init__(
+        self,
+        events: Iterable[Event],
+        cost: CostConfiguration | None = None,
+        prices: Mapping[str, Price] | None = None,
+    ) -> None:
         self.events = tuple(events)
-        self._cost = cost
+        self.cost = cost
+        self._prices = prices
 
     @classmethod
     def from_events(cls, events: Iterable[Event], cost: CostConfiguration | None = None) -> ExecutionTrace:
@@ -66,7 +56,7 @@ class ExecutionTrace:
     @cached_property
     def fold(self) -> TraceFold:
         """The events, folded. For views; not to be added to."""
-        return TraceFold.of(self.events, self._cost)
+        return TraceFold.of(self.events, self.cost, self._prices)
 
     @property
     def run_id(self) -> str:
@@ -104,6 +94,22 @@ class ExecutionTrace:
         return self.fold.exit_reason
 
     @property
+    def capture_mode(self) -> CaptureMode:
+        """How much was recorded (T6)."""
+        return self.fold.capture_mode
+
+    @property
+    def agents(self) -> tuple[PlannedAgent, ...]:
+        """Who took part, as the run began with them."""
+        return self.fold.agents
+
+    @property
+    def errors(self) -> tuple[Span, ...]:
+        """The spans where something failed first, in order of failure: each failure once."""
+        failed = [span for span in self.spans if span.is_origin and span.status is SpanStatus.ERROR]
+        return tuple(sorted(failed, key=lambda span: span.end_seq or 0))
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """In order of appearance."""
         return tuple(self.fold.warnings)
@@ -136,25 +142,25 @@ class ExecutionTrace:
 
     @cached_property
     def tasks(self) -> tuple[TaskTrace, ...]:
-        """One per task, in order of declaration; those that never ran included (T1)."""
-        beneath: dict[str, list[Span]] = {}
-        for span in self.spans:
-            if span.task_id is not None:
-                beneath.setdefault(span.task_id, []).append(span)
+        """One per task of the plan, in order of declaration; those that never ran included (T1)."""
+        return tuple(self._tasks_by_id[span.span_id] for span in self.spans if span.is_planned)
+
+    @cached_property
+    def phases(self) -> tuple[PhaseTrace, ...]:
+        """One per phase, in order of declaration; those that never ran included (T1). Empty for a flat run."""
         return tuple(
-            TaskTrace(
+            PhaseTrace(
                 name=span.name,
                 span=span,
-                spans=tuple(beneath[span.span_id]),
-                messages=tuple(self.fold.messages.get(span.span_id, ())),
+                tasks=tuple(task for task in self.tasks if task.span.parent is span),
                 metrics=self.fold.metrics_of(span),
             )
             for span in self.spans
-            if span.kind is SpanKind.TASK
+            if span.kind is SpanKind.PHASE
         )
 
     def task(self, name: str) -> TaskTrace:
-        """The part of one task.
+        """The part of one task, of the plan or delegated.
 
         Raises:
             KeyError: no task has this name; says which one is nearest.
@@ -172,12 +178,66 @@ class ExecutionTrace:
         return Frames(self.fold, self.events)
 
     @cached_property
+    def _tasks_by_id(self) -> dict[str, TaskTrace]:
+        """All tasks; what was delegated is made before what delegated it."""
+        beneath: dict[str, list[Span]] = {}
+        for span in self.spans:
+            if span.task_id is not None:
+                beneath.setdefault(span.task_id, []).append(span)
+        made: dict[str, TaskTrace] = {}
+        workers: dict[str | None, list[TaskTrace]] = {}
+        tasks = [span for span in self.spans if span.kind is SpanKind.TASK]
+        for span in sorted(tasks, key=lambda each: each.depth, reverse=True):
+            made[span.span_id] = task = TaskTrace(
+                name=span.name,
+                span=span,
+                spans=tuple(beneath[span.span_id]),
+                messages=tuple(self.fold.messages.get(span.span_id, ())),
+                metrics=self.fold.metrics_of(span),
+                workers=tuple(sorted(workers.get(span.span_id, ()), key=lambda each: each.span.seq)),
+                capture_mode=self.capture_mode,
+            )
+            if span.parent is not None:
+                workers.setdefault(span.parent.task_id, []).append(task)
+        return made
+
+    @cached_property
     def _tasks_by_name(self) -> dict[str, TaskTrace]:
-        return {task.name: task for task in self.tasks}
+        """A name of the plan wins over that of delegated work."""
+        by_name = {task.name: task for task in self._tasks_by_id.values()}
+        return {**by_name, **{task.name: task for task in self.tasks}}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON shape of the trace (T11): plain values, secrets masked."""
+        from ensemble_notebook.trace.document import document_of
+
+        return document_of(self)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it as JSON; gives the file. Folders are made; an older file is replaced once the new one is whole.
+
+        Raises:
+            OSError: it can't be written.
+        """
+        from ensemble_notebook.trace.file import write
+
+        return write(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ExecutionTrace:
+        """Read a trace that was saved here, or one that AgentEnsemble has written (T12).
+
+        Raises:
+            OSError: there is no such file.
+            TraceFormatError: it is no trace, or not a whole one; names the place.
+        """
+        from ensemble_notebook.trace.file import read
+
+        return read(Path(path))
 
     def __getstate__(self) -> dict[str, Any]:
         """The events are enough; the rest is folded again."""
-        return {"events": self.events, "_cost": self._cost}
+        return {"events": self.events, "cost": self.cost, "_prices": self._prices}
 
     def __repr__(self) -> str:
         """Name, status and size."""

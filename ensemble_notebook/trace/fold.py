@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain import event as ev
 from ensemble_notebook.domain.choice import CaptureMode, ExitReason, PhaseStatus, RunStatus, SpanStatus
-from ensemble_notebook.domain.cost import CostConfiguration
+from ensemble_notebook.domain.cost import CostConfiguration, Price
 from ensemble_notebook.domain.limit import Budget
 from ensemble_notebook.domain.metric import Metrics
 from ensemble_notebook.domain.plan import ExecutionPlan, PlannedAgent
@@ -37,6 +37,7 @@ class TraceFold:
 
     Args:
         cost: own rates; None: the public price list (T10).
+        prices: of the attempts, by span id, where they are known already; None: to be looked up.
 
     Attributes:
         tree: the spans, and which of them changed when. log: the messages.
@@ -47,7 +48,7 @@ class TraceFold:
         note: what is being prepared, e.g. a model that is loading; None once a model was asked, or after the end.
     """
 
-    def __init__(self, cost: CostConfiguration | None = None) -> None:
+    def __init__(self, cost: CostConfiguration | None = None, prices: Mapping[str, Price] | None = None) -> None:
         self.lock = threading.RLock()
         self.currency = "USD" if cost is None else cost.currency
         self.tree = SpanTree(self.currency)
@@ -68,7 +69,7 @@ class TraceFold:
         self.warnings: list[str] = []
         self.note: str | None = None
         self.chain: list[Stretch] = []
-        self._calls = CallFold(self.tree, self.log, cost)
+        self._calls = CallFold(self.tree, self.log, cost, prices)
         self._prompts: dict[str, tuple[float, float]] = {}
         self._handlers: dict[type[ev.Event], Callable[[Any], None]] = {
             ev.RunStarted: self._run_started,
@@ -93,9 +94,14 @@ class TraceFold:
         }
 
     @classmethod
-    def of(cls, events: Iterable[ev.Event], cost: CostConfiguration | None = None) -> TraceFold:
+    def of(
+        cls,
+        events: Iterable[ev.Event],
+        cost: CostConfiguration | None = None,
+        prices: Mapping[str, Price] | None = None,
+    ) -> TraceFold:
         """The fold of these events, in order."""
-        fold = cls(cost)
+        fold = cls(cost, prices)
         for event in events:
             fold.add(event)
         return fold
@@ -210,7 +216,8 @@ class TraceFold:
         self.tree.skip(event, self.tree.of_event(event, SpanKind.PHASE, event.phase or ""), event.reason)
 
     def _task_started(self, event: ev.TaskStarted) -> None:
-        span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent)
+        is_planned = event.index is not None
+        span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent, is_planned=is_planned)
         span.description = safe_text(event.description)
         span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
         if span.pauses:

@@ -23,14 +23,18 @@ _UNEXPLAINED: Final[ErrorFacts] = ("Unknown", None)
 
 
 def error_facts(error: BaseException | None) -> ErrorFacts | None:
-    """Class and message of an error, masked (T7); the message None where it has none. Foreign texts may be broken."""
+    """Class and message of an error, masked (T7); the message None where it has none, and not too long."""
     if error is None:
         return None
+    return type(error).__name__, shorten(error_text(error), _LONGEST_MESSAGE) or None
+
+
+def error_text(error: BaseException) -> str:
+    """The message of an error, masked (T7). Foreign texts may be broken."""
     try:
-        message = shorten(safe_text(str(error).strip()), _LONGEST_MESSAGE)
+        return safe_text(str(error).strip())
     except Exception:  # noqa: BLE001 - whatever a foreign __str__ raises
-        message = "(its message can't be shown)"
-    return type(error).__name__, message or None
+        return "(its message can't be shown)"
 
 
 def to_ms(seconds: float) -> float:
@@ -92,19 +96,19 @@ class SpanTree:
         self.touch(span)
         return span
 
-    def of_event(self, event: Event, kind: SpanKind, name: str) -> Span:
+    def of_event(self, event: Event, kind: SpanKind, name: str, **facts: Any) -> Span:
         """The span of an event that starts or skips one: the ghost of what was planned, else a new one."""
         span = self.spans.get(event.span_id)
         if span is None:
-            span = self.enter(event, kind, name, event.span_id, event.parent_id, phase=event.phase)
+            span = self.enter(event, kind, name, event.span_id, event.parent_id, phase=event.phase, **facts)
         if span.start_ms is None:
             span.seq = event.seq
         span.depends_on = event.depends_on or span.depends_on
         return span
 
-    def begin(self, event: Event, kind: SpanKind, name: str, agent: str | None = None) -> Span:
+    def begin(self, event: Event, kind: SpanKind, name: str, agent: str | None = None, **facts: Any) -> Span:
         """A span starts, or goes on: a task whose phase was sent back starts again in the same span (E28)."""
-        span = self.of_event(event, kind, name)
+        span = self.of_event(event, kind, name, **facts)
         span.agent = agent or span.agent
         now_ms = to_ms(event.offset_s)
         if span.start_ms is None:

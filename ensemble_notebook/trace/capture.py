@@ -1,0 +1,53 @@
+"""How much of a run is recorded (T6): whose word counts."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Final
+
+from ensemble_notebook.domain.choice import CaptureMode
+from ensemble_notebook.domain.secret import mask
+
+VARIABLE: Final = "AGENTENSEMBLE_CAPTURE_MODE"
+
+
+@dataclass(slots=True)
+class Config:
+    """Settings of this process, for all runs that say nothing else; ``ensemble_notebook.config`` is the one there is.
+
+    Attributes:
+        capture_mode: ``"off"``, ``"standard"`` or ``"full"``, in any case, or a `CaptureMode`; None: as the environment
+            says.
+    """
+
+    capture_mode: CaptureMode | str | None = None
+
+
+config: Final = Config()
+
+
+def resolve_capture_mode(argument: CaptureMode | str | None = None) -> CaptureMode:
+    """The mode of a run: the argument, else ``config.capture_mode``, else the environment variable, else OFF (T6).
+
+    Case and surrounding space don't matter. What is no mode is told in one warning, and the next source is used.
+    """
+    sources = (
+        ("capture_mode", argument),
+        ("ensemble_notebook.config.capture_mode", config.capture_mode),
+        (VARIABLE, os.environ.get(VARIABLE)),
+    )
+    wrong = []
+    mode = CaptureMode.OFF
+    for name, value in sources:
+        text = "" if value is None else str(value).strip().casefold()
+        if text in [each.value for each in CaptureMode]:
+            mode = CaptureMode(text)
+            break
+        if text:
+            wrong.append(f"{name}={mask(str(value))!r}")
+    if wrong:
+        message = f"No capture mode: {', '.join(wrong)}. Use off, standard or full; {mode.value} is used now."
+        warnings.warn(message, UserWarning, stacklevel=2)
+    return mode

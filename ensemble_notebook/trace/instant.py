@@ -1,0 +1,63 @@
+"""Instants and durations as the JSON of a trace has them (T11): ISO 8601, in UTC with ``Z``; hours, never days."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_DURATION: Final = re.compile(r"(-?)P(?:(\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?\d+)(?:\.(\d+))?S)?)?")
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def instant_text(moment: datetime) -> str:
+    """``2026-01-02T03:04:05.678Z``, in UTC."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def instant_of(text: str) -> datetime:
+    """The moment that a text names; digits beyond microseconds are cut.
+
+    Raises:
+        ValueError: it is none.
+    """
+    shortened = re.sub(r"(\.\d{6})\d+", r"\1", text)
+    moment = datetime.fromisoformat(shortened)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} names no time zone")
+    return moment.astimezone(UTC)
+
+
+def duration_text(duration: timedelta) -> str:
+    """``PT1H2M3.4S``: hours as many as it takes, parts that are zero left out; ``PT0S`` for nothing."""
+    microseconds = duration // _MICROSECOND
+    sign, microseconds = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
+    minutes, microseconds = divmod(microseconds, 60_000_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds, fraction = divmod(microseconds, 1_000_000)
+    text = f"{hours}H" if hours else ""
+    text += f"{minutes}M" if minutes else ""
+    if seconds or fraction or not text:
+        text += f"{seconds}.{fraction:06}".rstrip("0").rstrip(".") + "S"
+    return f"{sign}PT{text}"
+
+
+def duration_of(text: str) -> timedelta:
+    """The duration that a text names; digits beyond microseconds are cut.
+
+    Raises:
+        ValueError: it is none.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or text.endswith(("P", "T")):
+        raise ValueError(f"{text!r} is no ISO 8601 duration")
+    sign, days, hours, minutes, seconds, fraction = match.groups()
+    microseconds = int(((fraction or "") + "000000")[:6])
+    duration = timedelta(
+        days=int(days or 0),
+        hours=int(hours or 0),
+        minutes=int(minutes or 0),
+        seconds=int(seconds or 0),
+        microseconds=-microseconds if (seconds or "").startswith("-") else microseconds,
+    )
+    return -duration if sign else duration
