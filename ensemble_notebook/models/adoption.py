@@ -11,8 +11,6 @@ from typing import Any, Final
 from ensemble_notebook.domain.secret import protect
 
 _FAKES: Final = ("langchain_core.language_models.fake", "langchain_community.chat_models.fake")
-
-
 # What chat models of several providers call the limit of one reply.
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
 

@@ -31,6 +31,7 @@ class Connections:
         import aiohttp
 
         is_near = _is_near(base_url)
+        proxy = None if is_near else _proxy_for(base_url)
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=_MOST, ssl=True if is_near else certificates(), socket_factory=make_socket
@@ -38,9 +39,9 @@ class Connections:
             timeout=aiohttp.ClientTimeout(),
             cookie_jar=aiohttp.DummyCookieJar(),
             # Not `trust_env`: it looks for a password of the server in ~/.netrc, on every request, and falls over one.
-            proxy=None if is_near else _proxy_for(base_url),
+            proxy=proxy,
         )
-        self.http = http_client(base_url)
+        self.http = http_client(base_url, proxy)
 
     async def aclose(self) -> None:
         """Close them."""
@@ -56,9 +57,8 @@ def http_client(base_url: str | None, proxy: str | None = None) -> Any:
     """
     import openai
 
-    settings: dict[str, Any] = {"proxy": proxy, "verify": True}
-    if _is_near(base_url or ""):
-        settings = {"trust_env": False, "verify": False}
+    settings: dict[str, Any] = {"proxy": proxy}
+    settings |= {"trust_env": False, "verify": False} if _is_near(base_url or "") else {"verify": certificates()}
     # The package's own limits: 1,000 connections, of which 100 may be idle. More idle ones would slow down every call,
     # since each call asks every idle connection whether it is still there.
     # And no redirects: nobody is contacted but the address that was named (E43).
@@ -81,10 +81,10 @@ def _is_near(base_url: str) -> bool:
 
 
 def _proxy_for(base_url: str) -> str | None:
-    """The proxy of the environment, or of the system's settings, on the way to a server."""
+    """The proxy of the environment (``OPENAI_PROXY`` too), or of the system's settings, on the way to a server."""
     url = urlsplit(base_url)
     if proxy_bypass(url.netloc):
         return None
     proxies = getproxies()
-    proxy = proxies.get(url.scheme) or proxies.get("all")
+    proxy = proxies.get("openai") or proxies.get(url.scheme) or proxies.get("all")
     return proxy if proxy is None or "://" in proxy else f"http://{proxy}"

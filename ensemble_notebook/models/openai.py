@@ -99,6 +99,7 @@ def make_chat_model(endpoint: Endpoint, connections: Connections, **settings: An
         base_url=endpoint.base_url,
         api_key=key,
         http_async_client=connections.http,
+        openai_proxy=None,  # the connections know it, and langchain-openai takes either
         http_socket_options=(),
         max_retries=0,
         timeout=None,
@@ -119,10 +120,10 @@ def takes_schema(model: Any) -> bool:
     return bool((model.profile or {}).get("structured_output"))
 
 
-def held_to_schema(model: BaseChatOpenAI, schema: Mapping[str, Any]) -> Any:
-    """`model`, bound to reply with JSON that fits `schema`."""
+def held_to_schema(model: BaseChatOpenAI, schema: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """`model`, bound to reply with JSON that fits `schema`; `options` is what else it is bound to."""
     given = response_format(schema)
-    if model._use_responses_api({}):
+    if model._use_responses_api({**options}):
         return model.bind(response_format=given)
     # Said as one of its parameters, it would have the openai package refuse tools that are not strict as well.
     return model.bind(extra_body={**(model.extra_body or {}), "response_format": given})

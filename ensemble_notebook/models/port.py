@@ -57,7 +57,8 @@ class LangChainPort:
             functions = [to_function(each) for each in tools]
             model = with_core(model, lambda core: core.bind_tools(functions))
         if schema is not None and self.takes_schema:
-            model = with_core(model, lambda core: held_to_schema(core, schema))
+            options = {name: value for each in reversed(options_of(model)) for name, value in each.items()}
+            model = with_core(model, lambda core: held_to_schema(core, schema, options))
         conversation = LangChainConversation(model, is_scripted=self.is_scripted)
         conversation.add(SystemMessage(system))
         conversation.add(HumanMessage(user))

@@ -57,10 +57,7 @@ class Wire:
         async with self._sent(payload) as response:
             async for said in events(response.content):
                 if said.startswith(b"[DONE]"):
-                    # A connection can be used again when all that comes over it was read.
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(_DRAIN_S):
-                            await response.read()
+                    await _drain(response)
                     return
                 yield self._checked(json.loads(said))
 
@@ -139,6 +136,15 @@ class WholeReply:
                 for function in functions:
                     function["arguments"] = f"{AS_TEXT}{function.get('arguments') or ''}"
         return completion
+
+
+async def _drain(response: ClientResponse) -> None:
+    """Read what is left, if it comes at once: only then can the connection be used again."""
+    import aiohttp
+
+    with suppress(TimeoutError, aiohttp.ClientError):
+        async with asyncio.timeout(_DRAIN_S):
+            await response.read()
 
 
 async def events(content: StreamReader) -> AsyncIterator[bytes]:

@@ -12,7 +12,7 @@ from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, Field, TypeAdapter
 
 from ensemble_notebook.domain.model import ToolSpec
-from ensemble_notebook.models.openai import takes_schema
+from ensemble_notebook.models.openai import held_to_schema, takes_schema
 from ensemble_notebook.models.response_format import response_format
 from tests.support.openai_server import MODEL
 
@@ -148,3 +148,11 @@ def test_local_model_is_held_to_a_schema(source, on_token):
         return await port.open("You tell tales.", "Tell one.", (), Choice.model_json_schema()).reply(on_token)
 
     assert Choice.model_validate(json.loads(asyncio.run(run()).text))
+
+
+@pytest.mark.parametrize(
+    "options, name", [({}, "extra_body"), ({"tools": [{"type": "web_search"}]}, "response_format")]
+)
+def test_schema_is_said_in_the_words_of_the_api_that_will_be_called(options, name):
+    bound = held_to_schema(ChatOpenAI(model="gpt-5", api_key="none"), Dish.model_json_schema(), options)
+    assert list(bound.kwargs) == [name]

@@ -168,8 +168,9 @@ def test_redirect_is_not_followed(server, source):
     assert len(server.requests) == 1
 
 
-def test_server_elsewhere_is_reached_through_the_proxy_of_the_environment(server, source, monkeypatch):
-    monkeypatch.setenv("ALL_PROXY", server.url.removesuffix("/v1"))
+@pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY", "OPENAI_PROXY"])
+def test_server_elsewhere_is_reached_through_the_proxy_of_the_environment(server, source, monkeypatch, variable):
+    monkeypatch.setenv(variable, server.url.removesuffix("/v1"))
     asyncio.run(ours(source, "http://model.invalid/v1"))
     assert [request.headers["Host"] for request in server.requests] == ["model.invalid"] * 2
 
