@@ -41,6 +41,7 @@ _HOMES = {
     "domain.delegation": (
         "DelegationContext DelegationPolicy DelegationPolicyResult DelegationRequest DelegationResponse"
     ),
+    "domain.estimate": "CostEstimate",
     "domain.event": (
         "BudgetWarning DelegationCompleted DelegationFailed DelegationStarted Event GuardrailEnded GuardrailStarted "
         "LlmAttemptEnded LlmAttemptStarted LlmCallCompleted LlmCallFailed LlmCallRetried LlmCallStarted LlmToken "

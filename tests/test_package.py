@@ -31,20 +31,23 @@ CARRIED = (
 
 # What `from ensemble_notebook import ...` gives. A name that goes or comes is a line in the changelog.
 PUBLIC_NAMES = """
-    __version__
-    Agent Task Phase Ensemble Workflow ErrorStrategy AgentTool ToolResult TaskInput CostConfiguration
-    ScriptedChatModel Reply ToolUse Fail
-    EnsembleOutput TaskOutput ExecutionTrace ExecutionPlan Metrics TokenUsage Failure Skipped RunHandle
-    TaskTrace PhaseTrace LlmInteraction ToolCallTrace DelegationTrace JsonTraceExporter config
-    auto_review console_review
-    InMemoryStore SqliteMemory VectorStoreMemory EntityMemory
-    RunStatus ExitReason PhaseStatus SpanStatus ToolOutcome
-    EnsembleError ValidationError CircularDependencyError PromptTemplateError TaskExecutionError ParallelExecutionError
-    PhaseExecutionError AgentExecutionError ToolExecutionError MaxIterationsExceededError DeadlineExceededError
-    RunInterrupted
-    Event RunStarted RunEnded PlanMade PhaseStarted PhaseEnded PhaseSkipped TaskStarted TaskInputPrepared TaskCompleted
-    TaskFailed TaskSkipped TurnStarted TurnEnded LlmCallStarted LlmToken LlmCallCompleted LlmCallFailed LlmCallRetried
-    LlmAttemptStarted LlmAttemptEnded ToolCallStarted ToolCallCompleted Noted Warned
+Agent AgentExecutionError AgentTool Budget BudgetExceededError BudgetWarning CaptureMode CircularDependencyError
+Condition ConstraintViolationError CostConfiguration CostEstimate DeadlineExceededError DelegationCompleted
+DelegationContext DelegationFailed DelegationPolicy DelegationPolicyResult DelegationPriority DelegationRequest
+DelegationResponse DelegationStarted DelegationStatus DelegationTrace Ensemble EnsembleError EnsembleOutput
+EntityMemory ErrorStrategy Event ExecutionPlan ExecutionTrace ExitReason Fail Failure GuardrailEnded GuardrailResult
+GuardrailStarted GuardrailViolationError HierarchicalConstraints InMemoryStore JsonTraceExporter LlmAttemptEnded
+LlmAttemptStarted LlmCallCompleted LlmCallFailed LlmCallRetried LlmCallStarted LlmInteraction LlmToken ManagedTask
+ManagerPrompt MaxIterationsExceededError MemoryEnded MemoryEntry MemoryStarted MemoryStore Metrics Noted OnTimeout
+OutputParsingError ParallelExecutionError Phase PhaseEnded PhaseExecutionError PhaseRetried PhaseReview PhaseSkipped
+PhaseStarted PhaseStatus PhaseTrace PlanMade PromptTemplateError RateLimit RateLimitTimeoutError RateLimitWaited
+ReplayError Reply Review ReviewAnswered ReviewDecision ReviewPolicy ReviewRejectedError ReviewRequest ReviewRequested
+ReviewTimeoutError ReviewTiming RunEnded RunHandle RunInterrupted RunStarted RunStatus ScriptedChatModel Skipped
+SpanStatus Spending SqliteMemory Task TaskCompleted TaskExecutionError TaskFailed TaskFellBack TaskInput
+TaskInputPrepared TaskOutput TaskRetried TaskSkipped TaskStarted TaskTrace TokenUsage ToolCallCompleted
+ToolCallStarted ToolCallTrace ToolExecutionError ToolOutcome ToolResult ToolUse TraceFormatError TurnEnded TurnStarted
+ValidationError VectorStoreMemory WaitEnded WaitStarted Warned Workflow __version__ auto_review config console_review
+human_input
 """
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from ensemble_notebook.domain.definition import definition
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.estimate import CostEstimate
 from ensemble_notebook.domain.event import Event
 from ensemble_notebook.domain.plan import ExecutionPlan, make_plan
 from ensemble_notebook.domain.review import ReviewHandler
@@ -16,9 +18,10 @@ from ensemble_notebook.domain.rule import check_ensemble
 from ensemble_notebook.engine.clock import SystemClock
 from ensemble_notebook.engine.loop import loop_thread
 from ensemble_notebook.engine.stream import Sink
+from ensemble_notebook.ensemble.estimate import estimate
 from ensemble_notebook.ensemble.handle import RunHandle
 from ensemble_notebook.ensemble.output import EnsembleOutput
-from ensemble_notebook.ensemble.preparation import checked, order_of, source_of, values_of
+from ensemble_notebook.ensemble.preparation import checked, order_of, pricing_of, source_of, values_of
 from ensemble_notebook.ensemble.setting import PathLike, RunSetting
 from ensemble_notebook.errors import EnsembleError
 
@@ -171,6 +174,15 @@ class Ensemble(EnsembleDefinition):
     def plan(self, inputs: Inputs = None, /, **variables: Any) -> ExecutionPlan:
         """What a run would do, without doing it. Variables without a value are left as they are."""
         return make_plan(check_ensemble(self)[0], values_of(self, inputs, variables))
+
+    def estimate(self, inputs: Inputs = None, /, **variables: Any) -> CostEstimate:
+        """What a run would take, from the least to the most, in calls, tokens and cost; no model is started for it.
+
+        Raises:
+            ValidationError: the ensemble can't run.
+        """
+        graph, _ = checked(self, source_of(RunSetting()))
+        return estimate(self, graph, values_of(self, inputs, variables), pricing_of(self), datetime.now(UTC))
 
     def _handle(self, inputs: Inputs, variables: Mapping[str, Any], setting: RunSetting) -> RunHandle:
         """Everything that can be refused is refused here."""

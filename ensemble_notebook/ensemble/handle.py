@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import logging
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.domain.choice import ExitReason, RunStatus
+from ensemble_notebook.domain.choice import CaptureMode, ExitReason, RunStatus
 from ensemble_notebook.domain.event import Event
 from ensemble_notebook.domain.model import ChatSource
 from ensemble_notebook.domain.plan import ExecutionPlan
+from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.clock import Clock
 from ensemble_notebook.engine.delivery import DRAIN_LIMIT_S, Delivery
 from ensemble_notebook.engine.driver import Driver
@@ -23,12 +25,16 @@ from ensemble_notebook.ensemble.outcome import error_of
 from ensemble_notebook.ensemble.output import EnsembleOutput
 from ensemble_notebook.ensemble.setting import RunSetting
 from ensemble_notebook.errors import EnsembleError, RunInterrupted
+from ensemble_notebook.trace.exporter import export_trace
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble import Ensemble
 
+logger = logging.getLogger(__name__)
+
 SLICE_S: Final = 0.2
 INTERRUPT_LIMIT_S: Final = 2.0
+EXPORT_LIMIT_S: Final = 0.5
 _STUCK: Final = (
     f"the run has not ended within {INTERRUPT_LIMIT_S:g} s. Something blocks its event loop, such as time.sleep or a "
     f"request in an async function; it ends after that."
@@ -174,7 +180,22 @@ class RunHandle:
                 timer.cancel()
             self._conclude(driver)
             is_stopped = driver.result.exit_reason is ExitReason.INTERRUPTED
+            await self._export(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
             await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
+
+    async def _export(self, limit_s: float) -> None:
+        """Hand the trace to the exporter, if there is one; failed runs have a trace, too (T6)."""
+        exporter, output = self._ensemble.trace_exporter, self.output
+        if output is None or (exporter is None and self._order.capture_mode is not CaptureMode.FULL):
+            return
+        caller = Caller()
+        try:
+            async with asyncio.timeout(limit_s):
+                await caller.call("trace exporter", lambda: export_trace(output.trace, exporter))
+        except TimeoutError:
+            logger.warning("The trace exporter is still busy after %g s; not waiting for it.", limit_s)
+        finally:
+            caller.close()
 
     def _stop_driver(self) -> None:
         if self._driver is not None:

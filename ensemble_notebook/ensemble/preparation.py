@@ -27,6 +27,7 @@ from ensemble_notebook.engine.toolbox import Toolbox
 from ensemble_notebook.ensemble.estimate import price_problems
 from ensemble_notebook.ensemble.setting import RunSetting
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, one_line
+from ensemble_notebook.trace.capture import resolve_capture_mode
 from ensemble_notebook.trace.price import price_of
 
 
@@ -103,6 +104,7 @@ def order_of(
         warnings=warnings,
         streams=setting.streams or wants_tokens((*ensemble.listeners, *setting.listeners)),
         memory=_memory(ensemble, graph),
+        capture_mode=resolve_capture_mode(ensemble.capture_mode),
         budget=ensemble.budget,
         pricing=pricing_of(ensemble),
         rate_limit=ensemble.rate_limit,
@@ -116,8 +118,10 @@ def order_of(
 
 
 def ensemble_tasks(ensemble: EnsembleDefinition) -> Sequence[Task]:
-    """All tasks of a definition, in order."""
-    return ensemble.tasks or [task for phase in ensemble.phases for task in phase.tasks]
+    """All tasks of a definition, in order; those that review phases come last."""
+    tasks = ensemble.tasks or [task for phase in ensemble.phases for task in phase.tasks]
+    reviewers = [phase.review.by for phase in ensemble.phases if phase.review is not None]
+    return [*tasks, *(each for each in reviewers if isinstance(each, Task))]
 
 
 def planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[PlannedAgent]:
@@ -138,7 +142,7 @@ def planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Plann
 
 def _memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | None:
     """The ensemble's store, or one for this run alone; None where no task remembers anything."""
-    if not any(node.task.memory for node in graph.tasks):
+    if not any(node.task.memory for node in graph.workers):
         return None
     from ensemble_notebook.memory.adoption import as_memory
     from ensemble_notebook.memory.short_term import InMemoryStore
@@ -196,7 +200,7 @@ def _holders(graph: Graph) -> Iterable[Agent | Task]:
 
 def _type_problems(graph: Graph) -> Iterator[Problem]:
     """Output types that have no JSON schema."""
-    for node in graph.tasks:
+    for node in graph.workers:
         if node.task.output_type is None:
             continue
         try:
