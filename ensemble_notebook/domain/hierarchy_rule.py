@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -66,9 +67,13 @@ def hierarchy_warnings(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[s
     for name in _FOR_MANAGERS:
         if getattr(ensemble, name) is not None:
             yield f"{name} has no effect: the workflow is {ensemble.workflow.value!r}, not 'hierarchical'."
-    for agent in dict.fromkeys(agent for agent, _ in delegators(graph)):
-        if all(same_role(each.agent.role) == same_role(agent.role) for each in team_of(ensemble, graph)):
+    asking = dict.fromkeys(agent for agent, _ in delegators(graph))
+    roles = Counter(same_role(member.agent.role) for member in team_of(ensemble, graph)) if asking else Counter[str]()
+    for agent in asking:
+        if not roles.keys() - {same_role(agent.role)}:
             yield f"Agent {agent.role!r} may delegate, but there is nobody else to ask."
+    for role in (role for role, count in roles.items() if count > 1):
+        yield f"Several agents are called {role!r} (ignoring case); by delegation, only the first can be asked."
 
 
 def _tool_names(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:

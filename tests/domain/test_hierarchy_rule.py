@@ -179,6 +179,15 @@ def test_who_delegates_to_nobody_is_warned_about() -> None:
     assert check_ensemble(alone)[1] == ("Agent 'Lead' may delegate, but there is nobody else to ask.",)
 
 
+def test_peers_of_one_role_are_warned_about_for_only_the_first_can_be_asked() -> None:
+    lead = Agent(role="Lead", goal="Lead", allow_delegation=True)
+    twin = Agent(role="writer", goal="Write, too")
+    made = EnsembleDefinition(tasks=[Task.of("Write", agent=lead)], agents=[lead, WRITER, twin])
+    assert check_ensemble(made)[1] == (
+        "Several agents are called 'writer' (ignoring case); by delegation, only the first can be asked.",
+    )
+
+
 def test_who_can_be_asked_needs_no_task_of_its_own() -> None:
     lead = Agent(role="Lead", goal="Lead", allow_delegation=True)
     made = EnsembleDefinition(tasks=[Task.of("Write", agent=lead)], agents=[lead, WRITER])
