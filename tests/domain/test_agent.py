@@ -9,6 +9,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.tools import tool
 
 from ensemble_notebook.domain.agent import INHERIT, Agent
+from ensemble_notebook.domain.limit import RateLimit
 from ensemble_notebook.errors import ValidationError
 
 
@@ -135,3 +136,18 @@ def test_a_bad_tool_is_found_by_its_index() -> None:
     (problem,) = caught.value.problems
     assert (problem.field, problem.item) == ("tools", 1)
     assert isinstance(problem.subject, Agent)
+
+
+# --- delegation and limits ---
+
+
+def test_an_agent_works_alone_and_without_a_rate_unless_it_says_otherwise() -> None:
+    agent = Agent(role="Writer", goal="Write")
+    assert (agent.allow_delegation, agent.rate_limit) == (False, None)
+    limit = RateLimit(1, 1)
+    assert Agent(role="Writer", goal="Write", allow_delegation=True, rate_limit=limit).rate_limit is limit
+
+
+def test_delegation_is_a_switch_and_a_rate_is_a_rate_limit() -> None:
+    assert refusal(allow_delegation="yes") == "Agent allow_delegation must be True or False, got 'yes'."
+    assert refusal(rate_limit=60) == "Agent rate_limit must be a RateLimit, got int."

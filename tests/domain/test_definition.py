@@ -79,7 +79,7 @@ def test_a_place_beyond_the_leading_fields_is_refused() -> None:
 
 
 def test_a_field_is_not_taken_twice_by_position_and_by_name() -> None:
-    with pytest.raises(ValidationError, match="Condition got source twice, by position and by name."):
+    with pytest.raises(ValidationError, match=r"Condition got source twice, by position and by name\."):
         Condition("triage", source="triage", default=True)
 
 

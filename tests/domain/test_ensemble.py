@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.choice import ErrorStrategy, Workflow
+from ensemble_notebook.domain.choice import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
 from ensemble_notebook.domain.cost import CostConfiguration
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.hierarchy import HierarchicalConstraints
+from ensemble_notebook.domain.limit import Budget, RateLimit
 from ensemble_notebook.domain.phase import Phase
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.errors import ValidationError
@@ -82,3 +84,89 @@ def test_inputs_map_names_to_values() -> None:
 
 def test_a_model_is_checked_by_its_form() -> None:
     assert refusal(llm=3).startswith("Ensemble llm must be a LangChain chat model or a spec text")
+
+
+# --- the manager, limits, reviews, memory, traces ---
+
+
+def test_what_is_left_out_limits_and_asks_nothing_e4() -> None:
+    ensemble = EnsembleDefinition(tasks=[WRITE])
+    assert (ensemble.manager_llm, ensemble.manager_max_iterations, ensemble.manager_prompt) == (None, 20, None)
+    assert (ensemble.hierarchical_constraints, ensemble.delegation_policies) == (None, ())
+    assert (ensemble.max_delegation_depth, ensemble.capture_mode, ensemble.trace_exporter) == (3, None, None)
+    assert (ensemble.rate_limit, ensemble.budget, ensemble.memory) == (None, None, None)
+    assert (ensemble.review_handler, ensemble.review_policy) == (None, ReviewPolicy.NEVER)
+
+
+class Prompt:
+    def system(self, workers: Any) -> str:
+        return ""
+
+    def user(self, tasks: Any) -> str:
+        return ""
+
+
+class Store:
+    def store(self, scope: str, entry: Any) -> None: ...
+
+    def retrieve(self, scope: str, query: str, limit: int) -> list[Any]:
+        return []
+
+
+class Exporter:
+    def export(self, trace: Any) -> None: ...
+
+
+class Policy:
+    def evaluate(self, request: Any, context: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("manager_llm", "local"),
+        ("manager_prompt", Prompt()),
+        ("hierarchical_constraints", HierarchicalConstraints()),
+        ("delegation_policies", (Policy(), print)),
+        ("trace_exporter", Exporter()),
+        ("trace_exporter", print),
+        ("rate_limit", RateLimit(1, 1)),
+        ("budget", Budget(max_tokens=1)),
+        ("memory", Store()),
+        ("review_handler", print),
+    ],
+)
+def test_objects_of_the_right_form_are_kept_as_they_are(field: str, value: Any) -> None:
+    assert getattr(EnsembleDefinition(tasks=[WRITE], **{field: value}), field) == value
+
+
+@pytest.mark.parametrize(
+    "field, value, told",
+    [
+        ("manager_llm", " ", "Ensemble manager_llm must not be blank."),
+        ("manager_prompt", print, "Ensemble manager_prompt must be an object with system(workers) and user(tasks)"),
+        ("manager_prompt", Prompt, "Ensemble manager_prompt must be an object with system(workers) and user(tasks)"),
+        (
+            "hierarchical_constraints",
+            {},
+            "Ensemble hierarchical_constraints must be a HierarchicalConstraints, got dict.",
+        ),
+        ("delegation_policies", [print, 3], "Policy at index 1 (int) is neither callable nor has evaluate(request, "),
+        ("delegation_policies", [Policy], "Policy at index 0 (type) is neither callable"),
+        ("max_delegation_depth", 0, "Ensemble max_delegation_depth must be a whole number >= 1, got 0."),
+        ("capture_mode", "ful", "Ensemble capture_mode can't be 'ful'. Did you mean 'full'?"),
+        ("trace_exporter", 3, "Ensemble trace_exporter must be an object with export(trace), got int."),
+        ("rate_limit", 3, "Ensemble rate_limit must be a RateLimit, got int."),
+        ("budget", 3, "Ensemble budget must be a Budget, got int."),
+        ("memory", {}, "Ensemble memory must be an object with store(scope, entry) and retrieve(scope, query, limit)"),
+        ("review_handler", 3, "Ensemble review_handler must be a function (ReviewRequest) -> ReviewDecision, got 3."),
+        ("review_policy", "ever", "Ensemble review_policy can't be 'ever'. Did you mean 'never'?"),
+    ],
+)
+def test_what_is_of_another_form_is_refused(field: str, value: Any, told: str) -> None:
+    assert refusal(**{field: value}).startswith(told)
+
+
+@pytest.mark.parametrize("value", ["off", "Standard", CaptureMode.FULL], ids=str)
+def test_a_capture_mode_is_a_member_or_its_name(value: Any) -> None:
+    assert EnsembleDefinition(tasks=[WRITE], capture_mode=value).capture_mode is CaptureMode(value.lower())

@@ -8,6 +8,7 @@ import pytest
 from langchain_core.tools import tool
 
 from ensemble_notebook.domain.agent import Agent
+from ensemble_notebook.domain.limit import RateLimit
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.domain.tool import TaskInput
 from ensemble_notebook.errors import ValidationError
@@ -113,3 +114,36 @@ def test_a_task_may_have_its_own_model_and_tools() -> None:
 def test_a_repr_is_short() -> None:
     assert repr(Task.of("x" * 100, name="long")) == f"Task(long: {'x' * 60!r})"
     assert repr(Task.of("Write")) == "Task('Write')"
+
+
+# --- recovery, guardrails, memory, limits ---
+
+
+def test_a_fallback_is_an_agent_e31() -> None:
+    assert Task.of("Write", fallback=WRITER).fallback is WRITER
+    assert refusal(fallback="Writer") == "Task fallback must be an Agent, got str."
+
+
+@pytest.mark.parametrize("field", ["input_guardrails", "output_guardrails"])
+def test_guardrails_are_functions_one_of_them_a_list_of_one_e18(field: str) -> None:
+    for value in (len, [len], (len,)):
+        assert getattr(Task.of("Write", **{field: value}), field) == (len,)
+    given = "TaskInput" if field == "input_guardrails" else "TaskOutput"
+    told = f"Task {field}[1] must be a function ({given}) -> None | str, got 3."
+    assert refusal(**{field: [len, 3]}) == told
+    assert "got <class 'str'>" in refusal(**{field: [str]})
+    assert refusal(**{field: "len"}) == f"Task {field} must be a list or tuple, got str."
+
+
+def test_memory_is_names_of_scopes_one_of_them_a_list_of_one_e44() -> None:
+    assert Task.of("Write", memory="letters").memory == ("letters",)
+    assert Task.of("Write", memory=["letters", "people"]).memory == ("letters", "people")
+    assert refusal(memory=["letters", " "]) == "Task memory takes names of scopes, got ' '."
+    assert refusal(memory=[3]) == "Task memory takes names of scopes, got 3."
+
+
+def test_a_rate_needs_a_model_e37() -> None:
+    limit = RateLimit(1, 1)
+    assert Task.of("Write", rate_limit=limit).rate_limit is limit
+    assert refusal(rate_limit=1) == "Task rate_limit must be a RateLimit, got int."
+    assert refusal(handler=len, rate_limit=limit).startswith("A task has a handler or rate_limit, not both")

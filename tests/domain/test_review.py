@@ -1,0 +1,93 @@
+"""Reviews of tasks and phases (E28, E45)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ensemble_notebook.domain.choice import OnTimeout, ReviewTiming
+from ensemble_notebook.domain.phase import Phase
+from ensemble_notebook.domain.review import PhaseReview, Review, ReviewDecision, ReviewRequest, Verdict
+from ensemble_notebook.domain.task import Task
+from ensemble_notebook.errors import ValidationError
+
+READ = Task.of("Read")
+
+
+def refusal(make: Any, *args: Any, **fields: Any) -> str:
+    with pytest.raises(ValidationError) as caught:
+        make(*args, **fields)
+    return str(caught.value)
+
+
+def approve(request: ReviewRequest) -> ReviewDecision:
+    return ReviewDecision.approve()
+
+
+def test_a_review_is_after_the_task_and_ends_the_run_where_nobody_answers() -> None:
+    review = Review()
+    assert (review.timing, review.timeout, review.on_timeout) == (ReviewTiming.AFTER, 300.0, OnTimeout.EXIT_EARLY)
+
+
+def test_a_review_waits_for_ever_without_a_timeout() -> None:
+    timing: Any = "Before"
+    assert Review(timing, timeout=None).timing is ReviewTiming.BEFORE
+
+
+@pytest.mark.parametrize(
+    "fields, told",
+    [
+        ({"timing": "befor"}, "Review timing can't be 'befor'. Did you mean 'before'?"),
+        ({"timeout": 0}, "Review timeout must be seconds > 0 or None, got 0."),
+        ({"on_timeout": "fial"}, "Review on_timeout can't be 'fial'. Did you mean 'fail'?"),
+    ],
+    ids=["timing", "timeout", "on_timeout"],
+)
+def test_what_is_wrong_with_a_review_is_named(fields: dict[str, Any], told: str) -> None:
+    assert refusal(Review, **fields) == told
+
+
+def test_reviews_of_a_task_become_a_tuple_with_each_timing_once() -> None:
+    before, after = Review(ReviewTiming.BEFORE), Review()
+    assert Task.of("x").reviews == ()
+    assert Task.of("x", review=after).reviews == (after,)
+    assert Task.of("x", review=[before, after]).reviews == (before, after)
+    assert refusal(Task.of, "x", review=[after, Review()]) == "Task review has two gates 'after'. Keep one."
+    assert refusal(Task.of, "x", review=["after"]) == "Task review takes Review(timing=...), got str."
+
+
+@pytest.mark.parametrize("by", [READ, approve], ids=["task", "function"])
+def test_a_phase_is_reviewed_by_a_task_or_a_function_e28(by: Any) -> None:
+    short, long = Phase.of("p", READ, review=by), Phase.of("p", READ, review=PhaseReview(by, max_retries=0))
+    assert short.review is not None
+    assert long.review is not None
+    assert [(each.by, each.max_retries) for each in (short.review, long.review)] == [(by, 2), (by, 0)]
+
+
+@pytest.mark.parametrize("by", [3, "read", Task, None], ids=repr)
+def test_nothing_else_reviews_a_phase(by: Any) -> None:
+    assert refusal(PhaseReview, by) == f"PhaseReview by must be a task or a function, got {type(by).__name__}."
+
+
+@pytest.mark.parametrize("value", [-1, True, 1.5], ids=repr)
+def test_a_phase_is_sent_back_a_whole_number_of_times(value: Any) -> None:
+    told = f"PhaseReview max_retries must be a whole number >= 0, got {value!r}."
+    assert refusal(PhaseReview, READ, max_retries=value) == told
+
+
+def test_decisions_carry_the_text_that_goes_with_them() -> None:
+    decisions = [
+        ReviewDecision.approve(),
+        ReviewDecision.edit("new"),
+        ReviewDecision.retry("shorter"),
+        ReviewDecision.reject("wrong"),
+        ReviewDecision.exit_early(),
+    ]
+    assert [(each.verdict, each.text) for each in decisions] == [
+        (Verdict.APPROVE, ""),
+        (Verdict.EDIT, "new"),
+        (Verdict.RETRY, "shorter"),
+        (Verdict.REJECT, "wrong"),
+        (Verdict.EXIT_EARLY, ""),
+    ]
