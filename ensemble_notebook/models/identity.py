@@ -10,7 +10,7 @@ from typing import Any
 from ensemble_notebook.models import adoption
 from ensemble_notebook.models.local import MAX_TOKENS
 from ensemble_notebook.models.openai import provider_of, resolve
-from ensemble_notebook.models.spec import LocalSpec, OpenAISpec, ScriptedSpec, parse_spec
+from ensemble_notebook.models.spec import OpenAISpec, ScriptedSpec, parse_spec
 from ensemble_notebook.models.weight import SMOLLM2
 
 
@@ -32,13 +32,12 @@ def identify(llm: Any) -> Identity:
     if not isinstance(llm, str | Mapping):
         core = adoption.core_of(llm)
         return Identity(adoption.name_of(core), adoption.provider_of(core), adoption.limit_of(llm))
-    match parse_spec(llm):
-        case OpenAISpec() as spec:
-            endpoint = resolve(spec)
-            return Identity(endpoint.name, provider_of(endpoint))
-        case LocalSpec(path=None):
-            return Identity(SMOLLM2.model, "local", MAX_TOKENS)
-        case LocalSpec(path=str(path)):
-            return Identity(Path(path).stem, "local")
-        case ScriptedSpec():
-            return Identity("scripted", "scripted")
+    spec = parse_spec(llm)
+    if isinstance(spec, OpenAISpec):
+        endpoint = resolve(spec)
+        return Identity(endpoint.name, provider_of(endpoint))
+    if isinstance(spec, ScriptedSpec):
+        return Identity("scripted", "scripted")
+    if spec.path is None:
+        return Identity(SMOLLM2.model, "local", MAX_TOKENS)
+    return Identity(Path(spec.path).stem, "local")
