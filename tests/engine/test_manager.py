@@ -260,7 +260,6 @@ class Ask:
 
 
 SETS = {
-    "allowed": {"allowed_workers": ["A"]},
     "total": {"global_max_delegations": 2},
     "each": {"max_calls_per_worker": {"a": 1, "B": 2}},
     "stages": {"required_stages": [["A"], ["b"]], "required_workers": ["B"]},
@@ -276,9 +275,11 @@ SETS = {
 
 
 def scripts(roles: str, depth: int) -> Iterator[list[list[Ask]]]:
-    """Every sequence of calls to a depth, cut into replies in every way."""
+    """Every sequence of calls to a depth, cut into replies in every way; of those that policies refuse, one at most."""
     choices = [Ask(role, word) for role in roles for word in ("", FAILS, REFUSED)]
     for asks in product(choices, repeat=depth):
+        if [ask.word for ask in asks].count(REFUSED) > 1:
+            continue
         for cuts in product((False, True), repeat=depth - 1):
             replies = [[asks[0]]]
             for ask, is_cut in zip(asks[1:], cuts, strict=True):
