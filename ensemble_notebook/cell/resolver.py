@@ -131,7 +131,7 @@ class Resolver:
         """
         if not self._imports:
             return UnimportedObject(path.text)
-        from ensemble_notebook.trace import JsonTraceExporter
+        from ensemble_notebook.trace.exporter import JsonTraceExporter
 
         return _opened(JsonTraceExporter, path)
 

@@ -1,11 +1,14 @@
 """Memories and exporters: names of the notebook, or paths (C2, C4)."""
 
+from pathlib import Path
+
 import pytest
 
 from ensemble_notebook.cell.mistake import CellError
 from ensemble_notebook.cell.reader import read_cell
 from ensemble_notebook.memory.long_term import SqliteMemory
 from ensemble_notebook.memory.short_term import InMemoryStore
+from ensemble_notebook.trace.exporter import JsonTraceExporter
 from tests.support.cell import assert_mistakes, read
 
 
@@ -74,6 +77,15 @@ def test_hints_say_how_files_are_written():
         with pytest.raises(CellError) as caught:
             read_cell(f"{text}\ntasks: [a]", {})
         assert told in caught.value.mistakes[0].hint
+
+
+@pytest.mark.parametrize("path", ["traces/", "run.trace.json", "out/run.json"])
+def test_path_of_an_exporter_is_used_when_the_cell_is_built(path):
+    cell = read(f"trace_exporter: {path}\ntasks: [a]")
+    assert not isinstance(cell.definition.trace_exporter, JsonTraceExporter)
+    built = cell.build().trace_exporter
+    assert isinstance(built, JsonTraceExporter)
+    assert built.path == Path(path)
 
 
 def test_exporter_may_be_of_the_notebook():
