@@ -1,13 +1,10 @@
-"""Acts on what the scheduler decides: starts tasks, reports how they ended, stops them (ENGINE sections 4 and 5).
-
-The only place that creates asyncio tasks for the tasks of a run.
-"""
+"""Acts on what the scheduler decides: starts tasks, reports how they ended, stops them (ENGINE sections 4 and 5)."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, Final
 
 from ensemble_notebook.domain.choice import ExitReason, SpanStatus
@@ -49,6 +46,7 @@ from ensemble_notebook.engine.command import (
     StartTask,
 )
 from ensemble_notebook.engine.condition import Conditions
+from ensemble_notebook.engine.crew import Crew, Node
 from ensemble_notebook.engine.happening import (
     Happening,
     PhaseApproved,
@@ -96,8 +94,8 @@ class Driver:
         self._reviews = PhaseReviews(self._runner, order.inputs)
         self._conditions = Conditions(order.graph, self._caller)
         self._briefing = Briefing(order.graph, order.plan, self.result.outputs)
-        self._work: dict[TaskNode | PhaseNode, asyncio.Task[Any]] = {}
-        self._queued_at: dict[TaskNode | PhaseNode, float] = {}
+        self._crew = Crew(self._act)
+        self._queued_at: dict[Node, float] = {}
         self._is_stopping = False
         self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -187,7 +185,7 @@ class Driver:
             case QueueTask(index):
                 self._queued_at[self._graph.tasks[index]] = self._stream.offset_s()
             case CancelTask(index):
-                self._work[self._graph.tasks[index]].cancel()
+                self._crew.cancel(self._graph.tasks[index])
             case SkipTask(index, reason):
                 self._skip(self._graph.tasks[index], reason)
             case EndRun():
@@ -205,7 +203,7 @@ class Driver:
             case ReviewPhase():
                 self._review(phase, scope)
             case CancelReview():
-                self._work[phase].cancel()
+                self._crew.cancel(phase)
             case RetryPhase():
                 self._forget(phase)
                 revision = self._briefing.revision(phase)
@@ -230,25 +228,11 @@ class Driver:
         if fault is None and node.phase is not None:
             fault = self._conditions.fault(self._graph.phases[node.phase].when)
         work = self._runner.run(node, self._briefing.brief(node), scope) if fault is None else _fail(fault)
-        self._spawn(node, work, self._settle)
+        self._crew.send(node, work, self._settle)
 
-    def _queued_s(self, node: TaskNode | PhaseNode) -> float:
+    def _queued_s(self, node: Node) -> float:
         now = self._stream.offset_s()
         return now - self._queued_at.pop(node, now)
-
-    def _spawn(self, node: Any, work: Coroutine[Any, Any, Any], settle: Callable[[Any, Any], None]) -> None:
-        """Set something about a task or a phase to work; `settle` is told when it is over."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._work[node] = task
-        task.add_done_callback(functools.partial(self._ended, node, settle))
-
-    def _ended(self, node: Any, settle: Callable[[Any, Any], None], task: asyncio.Task[Any]) -> None:
-        """It is over, in whichever way; a callback, since a task cancelled before its first step runs no code."""
-        if not task.cancelled():
-            task.exception()  # looked at in any case: asyncio prints those that nobody wanted to know
-        if self._work.get(node) is task:
-            del self._work[node]
-            self._act(settle, node, task)
 
     def _settle(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
         """A task has been worked on."""
@@ -265,7 +249,7 @@ class Driver:
             self.result.outputs[node.index] = output
             self._task_scopes[node.index].emit(TaskCompleted, output=output)
             if self._conditions.look_at(node.index):
-                self._spawn(node, self._conditions.judge(node.index, output), self._judged)
+                self._crew.send(node, self._conditions.judge(node.index, output), self._judged)
             else:
                 self._advance(TaskSucceeded(node.index))
 
@@ -297,7 +281,7 @@ class Driver:
     def _review(self, phase: PhaseNode, scope: Scope) -> None:
         outputs = self._briefing.outputs_of(phase.tasks)
         attempt, queued_s = self._briefing.attempt(phase), self._queued_s(phase)
-        self._spawn(phase, self._reviews.review(phase, outputs, attempt, queued_s, scope), self._reviewed)
+        self._crew.send(phase, self._reviews.review(phase, outputs, attempt, queued_s, scope), self._reviewed)
 
     def _reviewed(self, phase: PhaseNode, task: asyncio.Task[ReviewDecision]) -> None:
         """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase (E27)."""
@@ -325,16 +309,14 @@ class Driver:
 
     def _break(self, error: Exception) -> None:
         """End the run for a fault that is no task's. What is running is cancelled, and nobody hears of it any more."""
-        for task in self._work.values():
-            task.cancel()
-        self._work.clear()
+        self._crew.cancel_all()
+        self._crew.disband()
         if not self._finished.done():
             self._finished.set_exception(error)
 
     def _give_up(self) -> None:
         """What ignored its cancellation is left to itself, so that a second interrupt is never needed."""
-        for node in list(self._work):
-            del self._work[node]
+        for node in self._crew.disband():
             what = "Task" if isinstance(node, TaskNode) else "The review of phase"
             message = f"{what} {node.name!r} ignored its cancellation and is left to itself."
             self._run_scope.emit(Warned, message=message)

@@ -6,6 +6,7 @@ import pytest
 
 from ensemble_notebook.domain.agent import Agent
 from ensemble_notebook.domain.choice import Workflow
+from ensemble_notebook.domain.condition import Condition
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.graph import Graph, build_graph
 from ensemble_notebook.domain.phase import Phase
@@ -138,3 +139,65 @@ def test_each_phase_has_its_own_chain_or_none_e26() -> None:
     assert [phase.tasks for phase in graph.phases] == [(0, 1), (2, 3), (4, 5)]
     assert [phase.workflow for phase in graph.phases] == ["sequential", "parallel", "sequential"]
     assert [graph.phase_name(node) for node in graph.tasks] == ["a", "a", "b", "b", "c", "c"]
+
+
+# --- conditions (E33) and reviewers (E28) ---
+
+
+def test_conditions_are_numbered_and_know_their_sources_e33() -> None:
+    one = Task.of("Hm", name="one")
+    two = Task.of("Hm", name="two", when=Condition(one, equals="yes"))
+    three = Task.of("Hm", name="three", when=[Condition("one", default=True), Condition(two, contains="x")])
+    graph = graph_of(one, two, three)
+    assert [(each.index, each.source) for each in graph.conditions] == [(0, 0), (1, 0), (2, 1)]
+    assert [each.condition for each in graph.conditions] == [*two.conditions, *three.conditions]
+    assert [(node.when, node.sources) for node in graph.tasks] == [((), ()), ((0,), (0,)), ((1, 2), (0, 1))]
+
+
+def test_a_phase_waits_for_the_phases_of_its_sources_and_not_for_itself_e33() -> None:
+    phases = [
+        Phase.of("late", Task.of("Hm"), when=[Condition("a", equals="x"), Condition("b", default=True)]),
+        Phase.of("early", Task.of("Hm", name="a"), Task.of("Hm", name="b")),
+        Phase.of("own", Task.of("Hm", name="c"), when=Condition("c", equals="x")),
+    ]
+    graph = build_graph(EnsembleDefinition(phases=phases))
+    assert [(phase.when, phase.sources) for phase in graph.phases] == [((0, 1), (1,)), ((), ()), ((2,), ())]
+
+
+def test_an_unknown_source_is_a_problem_in_its_place_e33() -> None:
+    task = Task.of("Hm", when=[Condition("triage", equals="x"), Condition("tirage", equals="x")])
+    graph = graph_of(Task.of("Hm", name="triage"), task)
+    (problem,) = graph.problems
+    assert problem.message == "when names task 'tirage', which is not there. Did you mean 'triage'?"
+    assert (problem.subject, problem.field, problem.item) == (task, "when", 1)
+
+
+def test_a_reviewer_has_a_name_and_a_model_and_no_place_in_the_list_e28() -> None:
+    judge = Task.of("Judge", name="judge", agent=WRITER)
+    phases = [Phase.of("a", Task.of("Hm"), review=judge), Phase.of("b", Task.of("Hm"), review=judge)]
+    graph = build_graph(EnsembleDefinition(phases=phases, llm="openai:m"))
+    reviewers = [phase.reviewer for phase in graph.phases if phase.reviewer is not None]
+    assert [(node.name, node.role, node.llm, node.phase) for node in reviewers] == [
+        ("a.judge", "Senior Tech Writer", "openai:m", 0),
+        ("b.judge", "Senior Tech Writer", "openai:m", 1),
+    ]
+    assert names(graph) == ["agent_1", "agent_2"]
+    assert graph.workers == (*graph.tasks, *reviewers)
+    assert len({node.index for node in graph.workers}) == 4
+
+
+def test_a_reviewer_is_told_how_to_answer_unless_its_text_says_so_e28() -> None:
+    def expected(judge: Task) -> str:
+        graph = build_graph(EnsembleDefinition(phases=[Phase.of("a", Task.of("Hm"), review=judge)]))
+        assert graph.phases[0].reviewer is not None
+        return graph.phases[0].reviewer.task.expected_output
+
+    told = expected(Task.of("Judge", "A verdict."))
+    assert told.startswith("A verdict.\n\nBegin your answer with one of these: `APPROVE`")
+    assert expected(Task.of("Say APPROVE or REJECT: why", "A verdict.")) == "A verdict."
+
+
+def test_a_function_that_reviews_is_no_worker_e28() -> None:
+    graph = build_graph(EnsembleDefinition(phases=[Phase.of("a", Task.of("Hm"), review=len)]))
+    assert graph.phases[0].reviewer is None
+    assert graph.workers == graph.tasks

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.domain.agent import Agent
 from ensemble_notebook.domain.choice import Workflow
+from ensemble_notebook.domain.condition import Condition
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.graph import Graph, build_graph
 from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.plan import find_cycle, gated_edges, llm_label, make_plan, topological_order
+from ensemble_notebook.domain.plan import find_cycle, gated_edges, llm_label, make_plan, sinks, topological_order
 from ensemble_notebook.domain.task import Task
 
 PARALLEL, SEQUENTIAL = Workflow.PARALLEL, Workflow.SEQUENTIAL
@@ -179,3 +180,32 @@ class PlainModel:
 )
 def test_a_model_has_a_short_name_for_people(llm: object, label: str) -> None:
     assert llm_label(llm) == label
+
+
+# --- conditions (E33) ---
+
+
+def test_a_condition_is_a_dependency_and_stands_in_the_plan_in_words_e33() -> None:
+    branch = Task.of("b", name="b", handler=len, when=[Condition("a", equals="x"), Condition("a", default=True)])
+    plan = make_plan(graph_of(task("c", "b"), branch, task("a")))
+    assert plan.groups == (("a",), ("b",), ("c",))
+    row = plan.tasks[1]
+    assert (row.context, row.depends_on, row.when) == ((), ("a",), ("a equals 'x'", "a default"))
+    assert plan.to_dict()["tasks"][1]["when"] == ["a equals 'x'", "a default"]
+
+
+def test_a_phase_comes_after_the_phase_that_its_condition_looks_at_e33() -> None:
+    phases = [Phase.of("b", task("b1"), when=Condition("a1", equals="x")), Phase.of("a", task("a1"), task("a2"))]
+    plan = make_plan(build_graph(EnsembleDefinition(phases=phases)))
+    assert plan.groups == (("a1",), ("a2",), ("b1",))
+    assert plan.phases == {"b": ("a",), "a": ()}
+
+
+def test_sinks_are_what_nothing_waits_for() -> None:
+    def last(graph: Graph) -> list[str]:
+        return [graph.tasks[index].name for index in sinks(graph)]
+
+    assert last(graph_of(task("a"), task("b", "a"), task("c", "a"))) == ["b", "c"]
+    assert last(graph_of(task("a"), task("b", "a"), task("c"), workflow=SEQUENTIAL)) == ["c"]
+    assert last(graph_of(task("a"), Task.of("b", name="b", handler=len, when=Condition("a", equals="x")))) == ["b"]
+    assert last(kitchen()) == ["plate"]

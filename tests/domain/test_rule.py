@@ -8,6 +8,7 @@ import pytest
 
 from ensemble_notebook.domain.agent import Agent
 from ensemble_notebook.domain.choice import Workflow
+from ensemble_notebook.domain.condition import Condition
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.phase import Phase
 from ensemble_notebook.domain.rule import check_ensemble
@@ -208,3 +209,89 @@ def test_a_ladder_of_a_thousand_phases_is_checked_without_recursion() -> None:
     phases.append(phase("last", "p999", tasks=(task("reader", first),)))
     graph, _ = check_ensemble(EnsembleDefinition(phases=phases[::-1]))
     assert graph.tasks[0].context == (1000,)
+
+
+# --- conditions (E33) ---
+
+
+def on(source: Task | str) -> Condition:
+    return Condition(source, equals="yes")
+
+
+def test_a_condition_in_a_list_looks_at_an_earlier_task_e33() -> None:
+    late = task("late")
+    error = refusal(ensemble(task("early", when=on(late)), late))
+    assert str(error) == (
+        "Task 'early' has a condition on 'late', which appears later in the list. Move 'late' up, or use workflow "
+        "'parallel', where the order of the list does not matter."
+    )
+    assert (error.problems[0].field, error.problems[0].item) == ("when", 0)
+    check_ensemble(ensemble(task("early", when=on(late)), late, workflow=Workflow.PARALLEL))
+
+
+def test_a_condition_across_phases_looks_at_a_phase_before_e26_e33() -> None:
+    phases = [phase("one", tasks=(task("a"),)), phase("two", tasks=(task("b", when=on("a")),))]
+    assert str(refusal(EnsembleDefinition(phases=phases))) == (
+        "Task 'b' in phase 'two' has a condition on 'a' of phase 'one', which does not come before it. "
+        "Add 'one' to the 'after' of phase 'two'."
+    )
+
+
+def test_what_a_condition_of_a_phase_looks_at_comes_before_all_its_tasks_e33() -> None:
+    two = Phase.of("two", task("b", "a"), task("c", when=on("a")), when=on("a"))
+    check_ensemble(EnsembleDefinition(phases=[two, phase("one", tasks=(task("a"),))]))
+
+
+def test_a_phase_has_no_condition_on_its_own_task_e33() -> None:
+    one = Phase.of("one", task("a"), when=on("a"))
+    error = refusal(EnsembleDefinition(phases=[one]))
+    assert str(error) == ("Phase 'one' has a condition on 'a', one of its own tasks. Put 'a' into a phase before it.")
+    assert (error.problems[0].subject, error.problems[0].field) == (one, "when")
+
+
+def test_a_cycle_through_a_condition_is_named_e5_e33() -> None:
+    tasks = [task("a", "c"), task("b", when=on("a")), task("c", "b"), task("d")]
+    with pytest.raises(CircularDependencyError) as caught:
+        check_ensemble(ensemble(*tasks, workflow=Workflow.PARALLEL))
+    assert str(caught.value) == "Circular condition dependency: a -> c -> b -> a. Remove one of these links."
+    assert caught.value.nodes == ("a", "c", "b")
+
+
+def test_a_task_without_a_way_out_of_its_own_condition_is_a_cycle_e33() -> None:
+    with pytest.raises(CircularDependencyError) as caught:
+        check_ensemble(ensemble(task("a", when=on("a")), workflow=Workflow.PARALLEL))
+    assert caught.value.nodes == ("a",)
+
+
+def test_a_condition_on_a_phase_that_comes_later_is_a_cycle_e5_e33() -> None:
+    phases = [Phase.of("one", task("a"), when=on("b")), phase("two", "one", tasks=(task("b"),))]
+    with pytest.raises(CircularDependencyError) as caught:
+        check_ensemble(EnsembleDefinition(phases=phases))
+    assert str(caught.value) == "Circular condition dependency: one -> two -> one. Remove one of these links."
+
+
+# --- reviewers of phases (E28) ---
+
+
+def test_a_reviewer_is_no_task_of_the_ensemble_e28() -> None:
+    judge = task("judge")
+    one = Phase.of("one", judge, review=judge)
+    assert str(refusal(EnsembleDefinition(phases=[one]))) == (
+        "'judge' reviews phase 'one' and is a task of the ensemble, too. Make a second task for it."
+    )
+
+
+@pytest.mark.parametrize("field, value", [("context", ["a"]), ("when", Condition("a", equals="x"))])
+def test_a_reviewer_gets_the_outputs_of_its_phase_and_nothing_else_e28(field: str, value: Any) -> None:
+    one = Phase.of("one", task("a"), review=Task.of("Judge", **{field: value}))
+    assert str(refusal(EnsembleDefinition(phases=[one]))) == (
+        f"The reviewer of phase 'one' has a {field}; it gets the outputs of its phase."
+    )
+
+
+def test_the_agent_of_a_reviewer_is_one_of_the_agents_e5_e28() -> None:
+    one = Phase.of("one", task("a", agent=WRITER), review=Task.of("Judge", agent=EDITOR))
+    assert "'one.review' is done by 'Editor', who is not in the ensemble's agents" in str(
+        refusal(EnsembleDefinition(phases=[one], agents=[WRITER]))
+    )
+    assert check_ensemble(EnsembleDefinition(phases=[one], agents=[WRITER, EDITOR]))[1] == ()

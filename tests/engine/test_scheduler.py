@@ -431,6 +431,16 @@ def test_a_source_that_failed_or_was_skipped_meets_no_condition_and_the_reason_s
     ]
 
 
+def test_what_is_skipped_since_its_source_failed_is_missing_to_its_readers_e32_e33() -> None:
+    graph = graph_of(task("a"), task("b", when=says("a")), task("c"), task("d", "b", "c"))
+    scheduler = Scheduler(graph, CONTINUE)
+    scheduler.handle(RunBegun())
+    assert scheduler.handle(TaskLost(0)) == [
+        SkipTask(1, "condition not met: 'a' failed"),
+        SkipTask(3, "needs 'b', which was skipped"),
+    ]
+
+
 def test_a_failed_dependency_is_a_failure_whatever_the_condition_says_e32_e33() -> None:
     graph = graph_of(task("a"), task("b"), task("c", "b", when=says("a")), task("d", "a", "c"))
     scheduler = Scheduler(graph, CONTINUE)
