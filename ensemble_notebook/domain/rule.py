@@ -183,7 +183,7 @@ def _merged_tools(graph: Graph) -> Iterator[Problem]:
 def _unused_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
     if ensemble.workflow is Workflow.HIERARCHICAL or any(delegators(graph)):
         return  # they can be asked
-    used = {id(node.agent) for node in graph.workers}
+    used = {id(agent) for node in graph.workers for agent in (node.agent, node.task.fallback)}
     for agent in ensemble.agents:
         if id(agent) not in used:
             yield f"Agent {agent.role!r} has no task."

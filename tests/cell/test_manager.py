@@ -143,6 +143,11 @@ def test_fallback_is_an_agent_of_the_cell_or_one_of_its_own():
     assert (second.role, second.goal) == ("B", "keep order")
 
 
+def test_agent_that_only_takes_over_is_used():
+    cell = read("agents: {A: {goal: g}, B: {goal: h}}\ntasks: [{description: x, agent: A, fallback: B}]")
+    assert cell.warnings == ()
+
+
 @pytest.mark.parametrize(
     "fallback, told",
     [
