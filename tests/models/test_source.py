@@ -318,9 +318,7 @@ def test_source_of_the_process_is_one():
 
 
 def test_importing_the_source_imports_no_provider():
-    heavy = (
-        "{'langchain_core', 'langchain_openai', 'openai', 'httpx', 'httpx2', 'pydantic', 'xllamacpp', 'platformdirs'}"
-    )
+    heavy = "{'aiohttp', 'langchain_core', 'langchain_openai', 'openai', 'httpx', 'httpx2', 'pydantic', 'xllamacpp'}"
     script = f"import sys, ensemble_notebook.models.source as s; s.default_source(); print({heavy} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "set()"

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import dataclasses
 
+import aiohttp
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
@@ -147,7 +148,7 @@ def test_tracer_of_the_context_sees_errors(server, source, seen):
     server.script(Answer.status(429))
     with pytest.raises(Exception, match="429"):
         asyncio.run(ours(source, server.url))
-    assert seen.errors == ["OpenAIRateLimitError"]
+    assert [name.removeprefix("OpenAI") for name in seen.errors] == ["RateLimitError"]
 
 
 def test_error_is_the_one_of_the_openai_package(server, source):
@@ -175,12 +176,18 @@ def test_server_elsewhere_is_reached_through_the_proxy_of_the_environment(server
     assert [request.headers["Host"] for request in server.requests] == ["model.invalid"] * 2
 
 
+def origin_of(error):
+    while error.__cause__ is not None and not isinstance(error, aiohttp.ClientError):
+        error = error.__cause__
+    return error
+
+
 def test_server_that_needs_no_proxy_is_reached_without(source, unused_url, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", unused_url)
     monkeypatch.setenv("NO_PROXY", "model.invalid")
     with pytest.raises(Exception, match="Connection") as caught:
         asyncio.run(ours(source, "http://model.invalid/v1"))
-    assert "model.invalid" in str(caught.value.__cause__.__cause__)
+    assert "model.invalid" in str(origin_of(caught.value))
 
 
 def test_password_file_of_other_programs_is_not_read(server, source, monkeypatch, tmp_path):
