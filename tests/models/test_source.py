@@ -318,7 +318,8 @@ def test_source_of_the_process_is_one():
 
 
 def test_importing_the_source_imports_no_provider():
-    heavy = "{'aiohttp', 'langchain_core', 'langchain_openai', 'openai', 'httpx', 'httpx2', 'pydantic', 'xllamacpp'}"
+    heavy = {"aiohttp", "httpx", "httpx2", "langchain_core", "langchain_openai", "openai", "platformdirs", "pydantic"}
+    heavy |= {"xllamacpp"}
     script = f"import sys, ensemble_notebook.models.source as s; s.default_source(); print({heavy} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "set()"
