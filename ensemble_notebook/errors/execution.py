@@ -135,10 +135,9 @@ class OutputParsingError(EnsembleError, ValueError):
         self.parse_errors = tuple(parse_errors)
         self.attempt_count = attempt_count
         name = getattr(output_type, "__name__", "the JSON schema")
-        tries = "The reply" if attempt_count == 1 else f"None of {attempt_count} replies"
-        verb = "is no valid" if attempt_count == 1 else "is a valid"
+        verdict = "The reply does not fit" if attempt_count == 1 else f"None of {attempt_count} replies fits"
         super().__init__(
-            f"{tries} {verb} {name}: {self.parse_errors[-1].rstrip('.')}. "
+            f"{verdict} {name}: {self.parse_errors[-1].rstrip('.')}. "
             f"Raise max_output_retries, or make the type or the task simpler."
         )
 

@@ -77,7 +77,7 @@ def chart_of(snapshot: Mapping[str, Any]) -> Chart:
     return _chart(
         status=run["status"],
         title=_title(run),
-        facts=_facts(run),
+        facts=(*_facts(run), *_script(run, rows)),
         axis=("0 s", duration(end)),
         heads=("time", "tokens", "cost"),
         lines=lines,
@@ -170,8 +170,13 @@ def _facts(run: Mapping[str, Any]) -> Iterable[str]:
             yield plural(number, noun)
     if number := run.get("tasks_skipped"):
         yield f"{number} skipped"
+
+
+def _script(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """That a script answered for a model, for all or for some (E41)."""
     if run.get("is_scripted"):
-        yield "scripted replies, no model"
+        is_mixed = any(row["kind"] == "llm" and not row.get("is_scripted") for row in rows)
+        yield "scripted and real models" if is_mixed else "scripted replies, no model"
 
 
 def _budget(run: Mapping[str, Any]) -> Iterable[str]:

@@ -62,7 +62,7 @@ export function StatusLine({ view, link, children }: Props) {
           {run && run.status !== "pending" && <Age view={view} run={run} />}
         </span>
         <strong class="et-name" title={run?.name}>{run?.name ?? "Ensemble"}</strong>
-        {run?.is_scripted && <span class="et-badge" title="The replies come from a script, not from a model">scripted model</span>}
+        {run?.is_scripted && <span class="et-badge" title="A scripted model takes part: its replies come from a script">scripted model</span>}
         {link === null && <SavedBadge view={view} />}
         <span class="et-spring" />
         {run && <Problems view={view} run={run} hasWarnings={hasWarnings.value} toggle={() => (hasWarnings.value = !hasWarnings.value)} />}

@@ -133,6 +133,14 @@ def test_scripted_run_says_so():
     assert "scripted replies, no model" in charted(build.finish()).facts
 
 
+def test_run_of_scripted_and_real_models_says_that_there_are_both():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm()
+        build.llm(provider="local")
+    assert "scripted and real models" in charted(build.finish()).facts
+
+
 def test_huge_run_shows_what_went_wrong_first():
     names = [f"t{number}" for number in range(MOST_LINES + 50)]
     build = EventBuilder(dict.fromkeys(names, ()))
