@@ -11,6 +11,7 @@ from ensemble_notebook.domain import event as ev
 from ensemble_notebook.domain.choice import DelegationStatus, SpanStatus
 from ensemble_notebook.domain.delegation import DelegationRequest, DelegationResponse
 from ensemble_notebook.domain.output import TaskOutput
+from ensemble_notebook.domain.review import ReviewDecision, ReviewRequest
 from ensemble_notebook.domain.role import HANDLER_ROLE
 from ensemble_notebook.testing.call import CallWriter
 from ensemble_notebook.testing.writer import Scope
@@ -54,6 +55,26 @@ class DelegationWriter(CallWriter):
             answer = _response(request, DelegationStatus.FAILURE, errors=(reason,))
             self._scope.end = lambda _: self._emit(ev.DelegationFailed, request=request, response=answer)
             self.wait(seconds)
+
+    @contextmanager
+    def review_by(self, role: str, decision: ReviewDecision) -> Iterator[None]:
+        """An agent looks at the phase that we are in; it works inside the block, in a span beside the review."""
+        phase = self._scope
+        self._request_count += 1
+        work = self._child(phase, task=f"review_{self._request_count}")
+        self._roles[work.task or ""] = role
+        request = ReviewRequest(subject="phase", text="", phase=phase.phase, agent=role, timeout=None)
+        with self._inside(self._child()) as scope:
+            started_s = self.now_s
+
+            def end(status: SpanStatus) -> None:
+                answer, waited_s = decision if status is SpanStatus.OK else None, self.now_s - started_s
+                self._emit(ev.ReviewAnswered, decision=answer, waited_s=waited_s, status=status, error=scope.error)
+
+            scope.end = end
+            self._emit(ev.ReviewRequested, request=request)
+            with self._working(work, "Look at it.", index=None, total=None, queued_s=0.0):
+                yield
 
     @contextmanager
     def _delegating(self, role: str, description: str, tool: str) -> Iterator[DelegationRequest]:

@@ -202,7 +202,7 @@ def _sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
 def _is_beneath(span: Span, owner: Span, spans: Mapping[str, Span]) -> bool:
     around: Span | None = span
     while around is not None and around is not owner:
-        around = spans.get(around.parent_id or "")
+        around = spans.get(around.around_id or "")
     return around is owner
 
 
@@ -233,7 +233,7 @@ def _critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]
             if span.slack_ms != 0:
                 yield f"span {span.span_id} is critical with a slack of {span.slack_ms} ms"
             if span.span_id not in in_chain:
-                inside[span.parent_id].extend(span.stretches)
+                inside[span.around_id].extend(span.stretches)
     for stretches in (chain, *inside.values()):
         for before, after in pairwise(sorted(stretches, key=lambda each: each.seq)):
             if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:

@@ -152,7 +152,7 @@ def own_times(fold: TraceFold, now_ms: float) -> Iterator[tuple[Span, Sequence[I
     """Each span with the times in which nothing ran inside it."""
     inside: defaultdict[str | None, list[Interval]] = defaultdict(list)
     for span in fold.spans.values():
-        inside[span.parent_id] += times_of(span, now_ms)
+        inside[span.around_id] += times_of(span, now_ms)
     for span in fold.spans.values():
         times = times_of(span, now_ms)
         yield span, list(_without(times, inside[span.span_id])) if span.span_id in inside else times

@@ -40,7 +40,7 @@ def settle(spans: Mapping[str, Span]) -> tuple[list[Span], list[Stretch]]:
     inside: defaultdict[str | None, list[Span]] = defaultdict(list)
     for span in over:
         if not _is_linked(span):
-            inside[span.parent_id].append(span)
+            inside[span.around_id].append(span)
     for parent in over:
         if parent.span_id in inside:
             _settle_inside(parent, inside[parent.span_id])

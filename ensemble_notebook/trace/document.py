@@ -84,7 +84,7 @@ def _task(task: TaskTrace, parsed: Mapping[str, Any]) -> dict[str, Any]:
         "expectedOutput": "",
         **_times(task),
         "prompts": prompts if any(prompts.values()) else None,
-        "llmInteractions": [_interaction(each, place) for place, each in enumerate(task.interactions)],
+        "llmInteractions": [_interaction(each, place) for place, each in enumerate(task.turns)],
         "delegations": [_delegation(each, parsed) for each in task.delegations],
         "finalOutput": task.output or "",
         "parsedOutput": parsed.get(task.span.span_id),

@@ -142,8 +142,9 @@ class ExecutionTrace:
 
     @cached_property
     def tasks(self) -> tuple[TaskTrace, ...]:
-        """One per task of the plan, in order of declaration; those that never ran included (T1)."""
-        return tuple(self._tasks_by_id[span.span_id] for span in self.spans if span.is_planned)
+        """Those of the plan, in order of declaration, those that never ran included (T1); then reviewers of phases."""
+        ids = (span.span_id for span in self.spans if span.kind is SpanKind.TASK and span.delegation_id is None)
+        return tuple(self._tasks_by_id[span_id] for span_id in ids)
 
     @cached_property
     def phases(self) -> tuple[PhaseTrace, ...]:

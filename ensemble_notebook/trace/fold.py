@@ -216,13 +216,21 @@ class TraceFold:
         self.tree.skip(event, self.tree.of_event(event, SpanKind.PHASE, event.phase or ""), event.reason)
 
     def _task_started(self, event: ev.TaskStarted) -> None:
-        is_planned = event.index is not None
-        span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent, is_planned=is_planned)
+        facts = {"is_planned": event.index is not None, "parent": self._review_of(event)}
+        span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent, **facts)
         span.description = safe_text(event.description)
         span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
         if span.pauses:
             span.attempt = (span.attempt or 1) + 1
         self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
+
+    def _review_of(self, event: ev.TaskStarted) -> Span | None:
+        """The review of a phase that this task answers: its work is beside the review, and counts as inside (E28)."""
+        phase = self.tree.spans.get(event.parent_id or "")
+        if event.index is not None or phase is None or phase.kind is not SpanKind.PHASE:
+            return None
+        asked = (span for span in self.tree.open.values() if span.kind is SpanKind.REVIEW and span.parent is phase)
+        return next(asked, None)
 
     def _task_input_prepared(self, event: ev.TaskInputPrepared) -> None:
         span = self.tree.open.get(event.span_id)

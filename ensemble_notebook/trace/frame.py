@@ -73,7 +73,7 @@ class Frames:
 
     @frame(TASKS)
     def tasks(self) -> Sequence[Span]:
-        return [span for span in self._spans(SpanKind.TASK) if span.is_planned]
+        return [span for span in self._spans(SpanKind.TASK) if span.delegation_id is None]
 
     @frame(AGENTS)
     def agents(self) -> Sequence[AgentShare]:

@@ -232,7 +232,7 @@ class TaskTrace(Part):
         return self.span.attempt or 1
 
     @cached_property
-    def interactions(self) -> tuple[LlmInteraction, ...]:
+    def turns(self) -> tuple[LlmInteraction, ...]:
         """Its model calls, in order of start."""
         calls = [span for span in self.spans if span.kind is SpanKind.LLM]
         attempts: dict[str | None, list[Span]] = {}

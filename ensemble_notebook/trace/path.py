@@ -57,7 +57,7 @@ def segments_of(fold: TraceFold) -> list[Segment]:
     in_chain = {id(stretch.span) for stretch in fold.chain}
     for span in fold.spans.values():
         if span.critical and id(span) not in in_chain:
-            inside[span.parent_id] += span.stretches
+            inside[span.around_id] += span.stretches
     inside[run.span_id] = fold.chain
     wall_ms = run.end_ms - run.start_ms
     parts = (part for part in _fill(run, run.start_ms, run.end_ms, inside) if part[2] > part[1])

@@ -162,8 +162,8 @@ PHASES: Final = Table(
 )
 
 TASKS: Final = Table(
-    "task of the plan, those that never ran included; delegated work counts in the task that it was done for, and has "
-    "rows of its own in delegations",
+    "task of the plan, those that never ran included, and task that reviewed a phase; delegated work counts in the "
+    "task that it was done for, and has rows of its own in delegations",
     _SPAN_ID,
     (
         Column("task", "category", "name"),

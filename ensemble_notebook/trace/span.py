@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ensemble_notebook.domain.choice import SpanStatus
 from ensemble_notebook.trace.tally import Tally
@@ -43,8 +43,7 @@ class Pause:
     start_ms: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class Stretch(NamedTuple):
     """A part of a span in which it was not over, with the numbers of the events around it; the last may still last."""
 
     span: Span
@@ -90,7 +89,7 @@ class Span:
         critical, slack_ms: on the longest chain; how much later it could have ended. None before the run has ended.
         tally: sums over the leaves beneath; None for a leaf.
         version: number of the event that last changed it, from 1.
-        parent: the span around it.
+        parent: the span around it, by `parent_id`; for the work of a task that reviews a phase, the review beside it.
     """
 
     span_id: str
@@ -176,6 +175,11 @@ class Span:
     covered_ms: float = field(default=0.0, repr=False)
 
     @property
+    def around_id(self) -> str | None:
+        """Id of the span that its time is a part of."""
+        return None if self.parent is None else self.parent.span_id
+
+    @property
     def duration_ms(self) -> float | None:
         """First start to last end, retries and waits included; None while it runs and for what never ran."""
         return None if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
@@ -185,12 +189,11 @@ class Span:
         """From each start to the next end, in order of time: one, unless there were pauses; none of what never ran."""
         if self.start_ms is None:
             return ()
-        starts = [(self.seq, self.start_ms), *((pause.seq, pause.start_ms) for pause in self.pauses)]
-        ends = [*((pause.end_seq, pause.end_ms) for pause in self.pauses), (self.end_seq, self.end_ms)]
-        return tuple(
-            Stretch(span=self, seq=seq, start_ms=start_ms, end_seq=end_seq, end_ms=end_ms)
-            for (seq, start_ms), (end_seq, end_ms) in zip(starts, ends, strict=True)
-        )
+        stretches, seq, start_ms = [], self.seq, self.start_ms
+        for pause in self.pauses:
+            stretches.append(Stretch(self, seq, start_ms, pause.end_seq, pause.end_ms))
+            seq, start_ms = pause.seq, pause.start_ms
+        return (*stretches, Stretch(self, seq, start_ms, self.end_seq, self.end_ms))
 
     @property
     def self_ms(self) -> float | None:

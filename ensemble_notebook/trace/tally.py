@@ -8,8 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from typing import Final
 
 from ensemble_notebook.domain.metric import Metrics, TokenUsage
+
+_NO_TIME: Final = timedelta()
 
 
 @dataclass(slots=True)
@@ -134,11 +137,11 @@ class Tally:
             delegation_count=self.delegation_count,
             memory_retrieve_count=self.memory_retrieve_count,
             memory_store_count=self.memory_store_count,
-            llm_latency=timedelta(milliseconds=self.llm_ms),
-            tool_time=timedelta(milliseconds=self.tool_ms),
-            prompt_build_time=timedelta(milliseconds=self.prompt_ms),
-            memory_time=timedelta(milliseconds=self.memory_ms),
-            human_wait_time=timedelta(milliseconds=self.human_wait_ms),
+            llm_latency=_to_duration(self.llm_ms),
+            tool_time=_to_duration(self.tool_ms),
+            prompt_build_time=_to_duration(self.prompt_ms),
+            memory_time=_to_duration(self.memory_ms),
+            human_wait_time=_to_duration(self.human_wait_ms),
             cost=self.cost,
             cost_complete=self.cost_complete,
             currency=currency,
@@ -146,3 +149,8 @@ class Tally:
 
     def _known(self, part: int | None) -> int | None:
         return 0 if part is None and self.llm_attempt_count == 0 else part
+
+
+def _to_duration(milliseconds: float) -> timedelta:
+    """Nothing is one object for all: most tasks have no time of most kinds."""
+    return timedelta(milliseconds=milliseconds) if milliseconds else _NO_TIME

@@ -76,7 +76,7 @@ class SpanTree:
             **facts,
         )
         if parent is not None:
-            span.parent = parent
+            span.parent = span.parent or parent
             span.depth = parent.depth + 1
             span.task_id, span.task = parent.task_id, parent.task
             span.phase = span.phase or parent.phase

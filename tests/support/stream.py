@@ -88,7 +88,11 @@ class _Author:
         """The tasks of a phase, perhaps a look at them, and then perhaps all of them once more."""
         self.write_tasks(names)
         if self.draw(st.booleans()) and not (self.lost | self.hanging).intersection(names):
-            self.build.review(ReviewDecision.retry("again"), subject="phase", seconds=self.seconds())
+            if self.draw(st.booleans()):
+                self.build.review(ReviewDecision.retry("again"), subject="phase", seconds=self.seconds())
+            else:
+                with self.build.review_by("Reviewer", ReviewDecision.retry("again")):
+                    self.write_turns("done", depth=2)
             self.build.phase_again("again")
             self.write_tasks(names)
 

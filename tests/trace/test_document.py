@@ -278,7 +278,7 @@ def test_a_trace_of_agentensemble_is_read(tmp_path):
     assert (trace.run_id, trace.status, trace.capture_mode) == ("7a0c", RunStatus.COMPLETED, CaptureMode.STANDARD)
     assert (trace.inputs, trace.workflow, trace.plan) == ({"topic": "tides"}, "sequential", None)
     task = trace.task("senior_writer_1")
-    assert (task.output, task.duration, task.interactions[0].input_tokens) == ("Written", timedelta(seconds=3605), None)
+    assert (task.output, task.duration, task.turns[0].input_tokens) == ("Written", timedelta(seconds=3605), None)
     assert task.delegations[0].worker_trace.output == "Found"
     assert (trace.metrics.input_tokens, trace.metrics.tokens_complete) == (50, False)
     assert trace.frames.tasks.task.tolist() == ["senior_writer_1"]

@@ -25,7 +25,7 @@ def searching(capture_mode):
 
 def test_a_task_has_its_model_calls_and_these_their_tool_calls():
     task = searching(CaptureMode.OFF).task("a")
-    first, second = task.interactions
+    first, second = task.turns
     assert (first.response_type, first.text, first.input_tokens) == ("TOOL_CALLS", "Let me look.", 10)
     assert (first.latency, first.duration, len(first.attempts)) == (timedelta(seconds=1), timedelta(seconds=3), 2)
     (call,) = first.tool_calls
@@ -41,7 +41,7 @@ def test_a_task_has_its_model_calls_and_these_their_tool_calls():
 
 def test_off_keeps_of_each_call_what_it_added_and_standard_the_whole_history():
     def roles(mode):
-        return [[each.role for each in call.messages] for call in searching(mode).task("a").interactions]
+        return [[each.role for each in call.messages] for call in searching(mode).task("a").turns]
 
     assert roles(CaptureMode.OFF) == [["system", "user", "assistant", "tool"], ["assistant"]]
     whole = ["system", "user", "assistant", "tool"]
@@ -50,7 +50,7 @@ def test_off_keeps_of_each_call_what_it_added_and_standard_the_whole_history():
 
 def test_full_reads_the_arguments_of_tools():
     parsed = {
-        mode: searching(mode).task("a").interactions[0].tool_calls[0].parsed_input
+        mode: searching(mode).task("a").turns[0].tool_calls[0].parsed_input
         for mode in (CaptureMode.OFF, CaptureMode.STANDARD, CaptureMode.FULL)
     }
     assert parsed == {CaptureMode.OFF: None, CaptureMode.STANDARD: None, CaptureMode.FULL: {"query": "tides"}}
@@ -65,7 +65,7 @@ def test_work_that_is_done_again_begins_a_new_conversation():
         with build.turn():
             build.llm("2nd.")
     task = ExecutionTrace.from_events(build.finish()).task("a")
-    texts = [[each.text for each in call.messages] for call in task.interactions]
+    texts = [[each.text for each in call.messages] for call in task.turns]
     assert texts == [["You are Writer.", "Do a.", "First."], ["Once more: Shorter.", "2nd."]]
     assert task.attempt == 2
 
@@ -76,11 +76,11 @@ def test_the_work_of_a_worker_is_under_its_delegation():
     done, refused = manager.delegations
     worker = done.worker_trace
     assert worker is trace.task("researcher_1")
-    assert (worker.agent, worker.output, len(worker.interactions)) == ("Researcher", "Found.", 2)
+    assert (worker.agent, worker.output, len(worker.turns)) == ("Researcher", "Found.", 2)
     assert (done.delegator, done.worker, done.depth, done.result) == ("Manager", "Researcher", 1, "Found.")
     assert (done.succeeded, refused.succeeded, refused.worker_trace) == (True, False, None)
     assert refused.result == "Delegation limit reached."
-    assert manager.interactions[0].tool_calls[0].delegation == done
+    assert manager.turns[0].tool_calls[0].delegation == done
     assert (manager.metrics.delegation_count, worker.metrics.input_tokens, manager.metrics.input_tokens) == (
         2,
         300,
@@ -114,8 +114,8 @@ def test_every_call_and_delegation_is_in_exactly_one_task(events):
     found = []
 
     def walk(task):
-        found.extend(call.span.span_id for call in task.interactions)
-        found.extend(each.span.span_id for call in task.interactions for each in call.tool_calls)
+        found.extend(call.span.span_id for call in task.turns)
+        found.extend(each.span.span_id for call in task.turns for each in call.tool_calls)
         for delegation in task.delegations:
             found.append(delegation.span.span_id)
             if delegation.worker_trace is not None:
@@ -133,5 +133,5 @@ def test_the_parts_of_a_run_that_was_stopped_are_there(events):
     for task in trace.tasks:
         assert (task.started_at is None) == (task.span.start_ms is None)
         assert pickle.loads(pickle.dumps(task)).metrics == task.metrics
-        for call in task.interactions:
+        for call in task.turns:
             assert (call.response_type is None) == (call.span.status is not SpanStatus.OK)

@@ -239,6 +239,23 @@ def test_a_phase_that_was_sent_back_has_its_tasks_go_on_in_their_spans():
     assert len(trace.task("b").messages) == 6
 
 
+def test_work_on_the_review_of_a_phase_is_no_wait_for_a_person():
+    build = EventBuilder({"a": ()}, phases={"p": ["a"]}, agents={"a": "Handler"})
+    with build.phase("p"):
+        with build.task("a", output="x"):
+            build.wait(1)
+        with build.review_by("Critic", ReviewDecision.approve()), build.turn():
+            build.llm("APPROVE", seconds=3, input_tokens=8)
+    trace = ExecutionTrace.from_events(build.finish())
+    assert violations(trace) == []
+    review, critic = one(trace.fold, SpanKind.REVIEW), trace.task("review_1").span
+    assert (review.human_wait_ms, review.duration_ms, review.tally.input_tokens) == (0.0, 3000.0, 8)
+    assert (critic.parent_id, critic.is_planned) == (review.parent_id, False)
+    assert trace.frames.critical_path.kind.tolist() == ["task", "attempt"]
+    assert trace.frames.runs.human_wait_ms.tolist() == [0.0]
+    assert sum(trace.fold.tree.task_counts.values()) == 1
+
+
 def test_a_task_that_the_budget_stops_is_skipped_and_keeps_what_it_did():
     budget = Budget(max_llm_calls=1)
     build = EventBuilder({"a": ()}, budget=budget)
