@@ -1,0 +1,250 @@
+"""What a run leaves behind (TRACE.md: T1 to T12)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ensemble_notebook import (
+    Agent,
+    Budget,
+    CaptureMode,
+    Condition,
+    CostConfiguration,
+    Ensemble,
+    EnsembleOutput,
+    ExecutionTrace,
+    Fail,
+    JsonTraceExporter,
+    PhaseStatus,
+    RateLimit,
+    Reply,
+    Review,
+    ReviewDecision,
+    Task,
+    TaskExecutionError,
+    ToolOutcome,
+    ToolUse,
+    TraceFormatError,
+    ValidationError,
+)
+from tests.conformance.scene import agent, done, lost, run, scripted
+from tests.support.openai_server import Answer, OpenAIServer
+
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+SCHEMA = {"properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+def eventful() -> EnsembleOutput:
+    """A run in which nearly everything happens."""
+    mate = Agent(role="Mate", goal="Help", llm=scripted("Helped."))
+    delegation = Reply(calls=[ToolUse("delegate", {"agent_role": "Mate", "task_description": "Peel"})])
+    over = Reply(calls=[ToolUse("echo", {"text": "a"}), ToolUse("echo", {"text": "b"})])
+    llm = scripted(Fail(429, retry_after=0), delegation, over, "no city", '{"city": "Brest"}')
+    boss = Agent(role="Boss", goal="Lead", llm=llm, allow_delegation=True, tools=[echo], max_iterations=2)
+    tasks = [
+        Task.of("Lead", name="lead", agent=boss, output_type=SCHEMA, memory="notes", review=Review()),
+        Task.of("Fall", name="fall", agent=agent(Fail(401)), fallback=agent("Caught.", role="Net")),
+        lost("lost"),
+        done("skipped", context=["lost"]),
+        done("unmet", when=Condition("lead", equals="never")),
+    ]
+    return Ensemble(
+        tasks=tasks,
+        agents=[boss, mate, tasks[1].agent],  # type: ignore[list-item]
+        workflow="parallel",
+        error_strategy="partial",
+        review_handler=lambda request: ReviewDecision.approve(),
+        rate_limit=RateLimit(200, 1),
+        budget=Budget(max_llm_calls=50),
+    ).run()
+
+
+@pytest.fixture(scope="module")
+def output() -> EnsembleOutput:
+    return eventful()
+
+
+def test_t1_everything_is_a_span(output: EnsembleOutput) -> None:
+    spans = output.frames.spans
+    assert set(spans["kind"]) == {
+        *("run", "task", "turn", "llm", "attempt", "tool", "delegation", "memory", "review", "wait"),
+    }
+    assert set(spans.query("kind == 'task'")["status"]) == {"ok", "error", "skipped"}
+    assert list(output.frames.spans.query("task == 'fall' and kind == 'llm'")["is_fallback"]) == [False, True]
+
+
+def test_t1_failed_and_skipped_phases_are_in_the_typed_trace() -> None:
+    from ensemble_notebook import Phase
+
+    phases = [Phase.of("a", lost("x")), Phase.of("b", done("y"), after=["a"]), Phase.of("c", done("z"))]
+    with pytest.raises(TaskExecutionError) as caught:
+        Ensemble(phases=phases).run()
+    trace = caught.value.output.trace
+    assert [(each.name, each.status) for each in trace.phases] == [
+        ("a", PhaseStatus.FAILED),
+        ("b", PhaseStatus.SKIPPED),
+        ("c", PhaseStatus.COMPLETED),
+    ]
+
+
+def test_t1_delegations_carry_the_worker_s_trace_and_refused_calls_their_outcome(output: EnsembleOutput) -> None:
+    task = output["lead"].trace
+    (delegation,) = task.delegations
+    assert delegation.worker_trace.metrics.llm_call_count == 1
+    outcomes = [call.outcome for each in task.turns for call in each.tool_calls]
+    assert outcomes == [ToolOutcome.SUCCESS, ToolOutcome.SUCCESS, ToolOutcome.SKIPPED_MAX_ITERATIONS]
+
+
+def test_t2_totals_sum_leaves_only(output: EnsembleOutput) -> None:
+    spans = output.frames.spans
+    leaves = spans[spans["usage_leaf"]]
+    assert set(leaves["kind"]) == {"attempt"}
+    assert output.metrics.input_tokens == leaves["input_tokens"].sum()
+    assert output.metrics.output_tokens == leaves["output_tokens"].sum()
+    assert output.metrics.llm_attempt_count == len(leaves) > output.metrics.llm_call_count
+
+
+def test_t3_unknown_is_not_zero(server: OpenAIServer, llm: str) -> None:
+    server.script(Answer("Soup.", usage=None))
+    output = run(Task.of("Cook"), llm=llm)
+    assert output.frames.llm_calls["input_tokens"].isna().all()
+    assert (output.metrics.tokens_complete, output.metrics.cost, output.metrics.cost_complete) == (False, None, False)
+    handled = run(done("a")).metrics
+    assert (handled.total_tokens, handled.tokens_complete) == (0, True)
+
+
+# --- T6 ---
+
+
+def tooled(**fields: Any) -> EnsembleOutput:
+    llm = scripted(Reply(calls=[ToolUse("echo", {"text": "hi"})]), "Done.")
+    return run(Task.of("Cook", name="cook", agent=Agent(role="Cook", goal="Cook", llm=llm, tools=[echo])), **fields)
+
+
+def test_t6_each_mode_adds_to_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    off, standard, full = (tooled(capture_mode=mode) for mode in ("off", "Standard", "FULL"))
+    assert [each.trace.capture_mode for each in (off, standard, full)] == [*CaptureMode]
+    turns = [each["cook"].trace.turns for each in (off, standard, full)]
+    assert [len(each[1].messages) for each in turns] == [1, 5, 5]
+    assert [each[0].tool_calls[0].parsed_input for each in turns] == [None, None, {"text": "hi"}]
+    assert [each.name for each in tmp_path.glob("traces/*")] == [f"{full.run_id}.trace.json"]
+
+
+def test_t6_the_argument_wins_over_the_configuration_and_that_over_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from ensemble_notebook import config
+
+    monkeypatch.setenv("AGENTENSEMBLE_CAPTURE_MODE", "Standard")
+    assert tooled().trace.capture_mode is CaptureMode.STANDARD
+    monkeypatch.setattr(config, "capture_mode", "off")
+    assert tooled().trace.capture_mode is CaptureMode.OFF
+    assert tooled(capture_mode="standard").trace.capture_mode is CaptureMode.STANDARD
+    monkeypatch.setattr(config, "capture_mode", None)
+    assert tooled(capture_mode="off").trace.capture_mode is CaptureMode.OFF
+    monkeypatch.setenv("AGENTENSEMBLE_CAPTURE_MODE", "everything")
+    with pytest.warns(UserWarning, match="everything"):
+        assert tooled().trace.capture_mode is CaptureMode.OFF
+
+
+def test_t6_exporters_get_failed_runs_too_and_break_none(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    seen: list[ExecutionTrace] = []
+    with pytest.raises(TaskExecutionError):
+        run(lost("a"), trace_exporter=seen.append)
+    assert [each.status.value for each in seen] == ["failed"]
+
+    def broken(trace: ExecutionTrace) -> None:
+        raise OSError("disk full")
+
+    with caplog.at_level(logging.WARNING, "ensemble_notebook"):
+        assert run(done("a"), trace_exporter=broken).raw == "a"
+    assert "disk full" in caplog.text
+    run(done("a"), trace_exporter=JsonTraceExporter(tmp_path / "one.json"))
+    assert ExecutionTrace.load(tmp_path / "one.json").status.value == "completed"
+
+
+# --- T7, T10, T11, T12 ---
+
+
+def test_t7_keys_are_masked_wherever_a_run_is_shown_or_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def leak(text: str) -> str:
+        """Give a key away."""
+        return f"the key is {KEY}"
+
+    llm = scripted(Reply(calls=[ToolUse("leak", {"text": KEY})]), f"It is {KEY}.")
+    cook = Agent(role="Cook", goal="Cook", llm=llm, tools=[leak], verbose=True)
+    with caplog.at_level(logging.DEBUG, "ensemble_notebook"):
+        output = run(
+            Task.of(f"Use {KEY}", agent=cook), capture_mode="standard", trace_exporter=JsonTraceExporter(tmp_path)
+        )
+    (file,) = tmp_path.iterdir()
+    shown = [file.read_text(), caplog.text, repr(output), json.dumps(output._repr_mimebundle_(), default=str)]
+    shown += [output.frames.messages.to_csv(), output.frames.tool_calls.to_csv(), output.frames.spans.to_csv()]
+    assert [KEY in each for each in shown] == [False] * len(shown)
+
+
+def test_t10_cost_is_exact_by_own_rates_or_the_price_list() -> None:
+    rates = CostConfiguration(input_rate="0.000003", output_rate="0.000015", currency="EUR")
+    output = run(*[Task.of(f"Cook {n}", agent=agent("Soup.")) for n in range(7)], cost=rates)
+    metrics = output.metrics
+    expected = metrics.input_tokens * Decimal("0.000003") + metrics.output_tokens * Decimal("0.000015")
+    assert (metrics.cost, metrics.currency) == (expected, "EUR")
+    with pytest.raises(ValidationError, match="price per token >= 0"):
+        CostConfiguration(input_rate=-1, output_rate=0)
+
+
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+DURATION = re.compile(r"PT(\d+H)?(\d+M)?(\d+(\.\d+)?S)?")
+
+
+def test_t11_the_json_is_agent_ensemble_s_with_more_in_it(output: EnsembleOutput) -> None:
+    written = json.loads(json.dumps(output.trace.to_dict()))
+    assert written["schemaVersion"] == "1.1"
+    assert {"agents", "taskTraces", "metrics", "phases", "spans"} <= set(written)
+    assert INSTANT.fullmatch(written["startedAt"])
+    assert DURATION.fullmatch(written["totalDuration"])
+    for task in written["taskTraces"]:
+        assert {"taskDescription", "agentRole", "llmInteractions", "metrics"} <= set(task)
+        for turn in task["llmInteractions"]:
+            assert {"toolCalls", "responseType", "messages"} <= set(turn)
+
+
+def test_t11_unknown_tokens_are_minus_one_there_only(server: OpenAIServer, llm: str) -> None:
+    server.script(Answer("Soup.", usage=None))
+    trace = run(Task.of("Cook"), llm=llm).trace
+    (turn,) = json.loads(json.dumps(trace.to_dict()))["taskTraces"][0]["llmInteractions"]
+    assert (turn["inputTokens"], turn["outputTokens"]) == (-1, -1)
+    assert trace.tasks[0].turns[0].input_tokens is None
+
+
+def test_t12_write_load_write_is_the_identity_and_frames_are_the_same(output: EnsembleOutput, tmp_path: Path) -> None:
+    file = output.trace.save(tmp_path / "run.trace.json")
+    loaded = ExecutionTrace.load(file)
+    assert loaded.to_dict() == output.trace.to_dict()
+    assert loaded.metrics == output.metrics
+    for name in ("spans", "tasks", "llm_calls", "attempts", "tool_calls", "delegations", "reviews", "errors"):
+        first, second = getattr(output.frames, name), getattr(loaded.frames, name)
+        assert first.equals(second), name
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"cells": []}', '{"schemaVersion": "1.1"}', '{"schemaVersion": "9"}'])
+def test_t12_a_foreign_or_torn_file_gets_a_clear_error(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "odd.trace.json"
+    file.write_text(text)
+    with pytest.raises(TraceFormatError, match=r"odd\.trace\.json"):
+        ExecutionTrace.load(file)
