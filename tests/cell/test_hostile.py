@@ -5,9 +5,10 @@ import sys
 import time
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ensemble_notebook.cell import schema
 from ensemble_notebook.cell.mistake import CellError
 from ensemble_notebook.cell.reader import read_cell
 from tests.cell.test_mutation import CELLS, NAMESPACE
@@ -19,7 +20,7 @@ PIECES = [
     *[" #", "\t", "null", "1e999", "0x", ".nan", '"\\ud800"', '"\\U00110000"', "description: ", "goal: ", "name: "],
     *["a", "é", "\U0001f600"],
 ]
-WORDS = ["tasks", "phases", "agents", "description", "goal", "role", "context", "after", "name", "llm", "tools", "cost"]
+WORDS = sorted({word for scope in schema.SCOPES for word in scope.known})
 
 
 def check(text):
@@ -72,13 +73,33 @@ def test_any_damaged_cell_is_a_cell_or_mistakes(text):
     check(text)
 
 
-VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
-KEYS = st.sampled_from([*WORDS, "inputs", "listeners", "workflow", "handler", "a", "b"])
+TEXTS = st.sampled_from(["default", "60/min", "$1", "5 calls", "before", "a.db", "x/", "str", "object", "check", "a b"])
+VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | TEXTS
+KEYS = st.sampled_from([*WORDS, "a", "b", "properties", "type"])
 
 
-@given(st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4)))
+DATA = st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4))
+
+
+@given(DATA)
 def test_any_data_in_any_place_is_a_cell_or_mistakes(data):
     check(json.dumps(data))
+
+
+@pytest.mark.parametrize("word", sorted({*schema.CELL.words, *schema.CELL.keys}))
+@given(value=DATA)
+@settings(max_examples=20)
+def test_any_value_of_any_word_of_the_cell_is_a_cell_or_mistakes(word, value):
+    check(json.dumps({"tasks": {"a": "x", "b": "y"}, "agents": {"A": {"goal": "g"}}} | {word: value}))
+
+
+@pytest.mark.parametrize("scope", [schema.TASK, schema.AGENT, schema.PHASE], ids=lambda scope: scope.name)
+@given(data=st.data())
+def test_any_value_of_any_word_of_a_member_is_a_cell_or_mistakes(scope, data):
+    value = {data.draw(st.sampled_from(sorted(scope.keys))): data.draw(DATA)}
+    member = {"description": "x", "goal": "g", "tasks": {"c": "z"}}
+    known = {name: text for name, text in member.items() if name in scope.keys}
+    check(json.dumps({"phases": {"p": {"a": "x"}}, "agents": {}} | {f"{scope.name}s": {"a": known | value}}))
 
 
 def test_alias_bomb_is_refused_at_its_anchors():
@@ -148,6 +169,17 @@ LARGE = {
     + "tasks:\n"
     + "".join(f"- x {{w{n}}}\n" for n in range(4000)),
     "phases": "phases:\n" + "".join(f"  p{n}: {{tasks: [a], after: [p{n - 1}]}}\n" for n in range(1, 2400)),
+    "conditions": "tasks:\n  a: x\n  b:\n    description: y\n    when:\n" + fill("    - {a: {contains: x}}\n"),
+    "wrong conditions": "tasks:\n"
+    + "".join(f"  t{n}: {{description: x, when: {{u{n}: y}}}}\n" for n in range(1, 3500)),
+    "fields": "tasks:\n- description: x\n  output_type:\n" + "".join(f"    f{n}: strr\n" for n in range(9000)),
+    "schema": "tasks:\n- description: x\n  output_type: {type: object, properties: {" + fill("a: {type: st}, ") + "}}",
+    "budget": "tasks: [a]\nbudget: $" + fill("1, "),
+    "rate": "tasks: [a]\nrate_limit: 1" + fill(" ") + "x",
+    "stages": "constraints: {required_stages: [" + fill("[A], ") + "]}",
+    "caps": "tasks: [a]\nworkflow: hierarchical\nconstraints:\n  max_calls_per_worker:\n"
+    + "".join(f"    A{n}: 1\n" for n in range(9000)),
+    "guardrails": "tasks:\n- description: x\n  input_guardrails:\n" + "".join(f"  - g{n}\n" for n in range(9000)),
     "too much": fill("- abc\n") * 2,
 }
 
