@@ -22,6 +22,9 @@ class Condition(Checked):
     expression found in it), `predicate` (a function ``(TaskOutput) -> bool``) or `default=True` (holds when no sibling
     condition on the same source held).
 
+    What has conditions of which none holds is skipped, which is no failure, and a join of several branches runs with
+    those that ran. A predicate that raises fails the task, or the tasks of the phase, that it guards.
+
     Raises:
         ValidationError: no test or several, or a broken regular expression.
     """

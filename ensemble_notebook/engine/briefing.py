@@ -32,14 +32,14 @@ class Briefing:
         return Brief(
             description=self._plan.tasks[node.index].description,
             context=self.outputs_of(node.context),
-            missing=tuple(self._missing(index) for index in node.context if index not in self._outputs),
+            missing=tuple([self._missing(index) for index in node.context if index not in self._outputs]),
             revision=None if node.phase is None else self._revisions.get(node.phase),
             is_last=node.index in self._last,
         )
 
     def outputs_of(self, tasks: Iterable[int]) -> tuple[TaskOutput, ...]:
         """The outputs of these tasks that are there, in the same order."""
-        return tuple(self._outputs[index] for index in tasks if index in self._outputs)
+        return tuple([self._outputs[index] for index in tasks if index in self._outputs])
 
     def note_absence(self, task: int, reason: str) -> None:
         """A task will have no output, for a reason in a few words."""

@@ -49,6 +49,8 @@ class Conditions:
 
     def fault(self, numbers: Iterable[int]) -> EnsembleError | None:
         """Why it can't be told whether one of these conditions holds; None where one does, or it can."""
+        if not self._faults:
+            return None
         faulty = [number for number in numbers if number in self._faults]
         if not faulty or any(number in self._held for number in numbers):
             return None

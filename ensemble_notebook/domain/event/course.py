@@ -63,7 +63,7 @@ class PhaseStarted(Event):
 
 @event
 class PhaseEnded(Event):
-    """Every task of a phase is resolved. `is_cancelled` where the run was stopped meanwhile."""
+    """Every task of a phase is resolved. `is_cancelled` where it was cut short: the run was stopped or closed."""
 
     status: PhaseStatus
     is_cancelled: bool = False
