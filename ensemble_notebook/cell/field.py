@@ -170,9 +170,8 @@ class FieldReader:
 
     def name(self, node: Node, label: str, *, wanted: str) -> ScalarNode:
         """A name stays a node, so that a mistake about it can be shown where it stands."""
-        found = value.scalar(node, label, wanted)
-        value.text(node, label, report=self.report)
-        return found
+        value.text(node, label, report=self.report, wanted=wanted)
+        return value.scalar(node, label, wanted)
 
     def _model(self, node: Node, label: str) -> ScalarNode | Draft:
         if isinstance(node, MappingNode):

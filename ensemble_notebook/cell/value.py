@@ -83,13 +83,13 @@ def scalar(node: Node, label: str, wanted: str) -> ScalarNode:
     raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe(node)}.", hint)
 
 
-def text(node: Node, label: str, *, report: Report) -> str:
+def text(node: Node, label: str, *, report: Report, wanted: str = "a text") -> str:
     """A text. Folded and literal ones lose the line ends behind them."""
-    found = scalar(node, label, "a text")
+    found = scalar(node, label, wanted)
     value = plain_value(found)
     if not isinstance(value, str):
         hint = f'Put it in quotes if it is a text: "{found.text}".' if value is not None else "Write a text."
-        raise MisreadError(found.place, f"{label} takes a text, and this is {describe(found)}.", hint)
+        raise MisreadError(found.place, f"{label} takes {wanted}, and this is {describe(found)}.", hint)
     if found.is_plain:
         _refuse_hidden_items(found, report.source)
         _notice_comment(found, report)

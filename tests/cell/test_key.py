@@ -130,10 +130,10 @@ def test_short_words_stand_for_the_long_ones():
     def allow(request, context):
         return None
 
-    cell = read(
-        "workflow: hierarchical\nconstraints: {global_max_delegations: 2}\npolicies: [allow]\ntasks: [a]",
-        {"allow": allow},
+    text = (
+        "llm: scripted\nworkflow: hierarchical\nconstraints: {global_max_delegations: 2}\npolicies: [allow]\ntasks: [a]"
     )
+    cell = read(text, {"allow": allow})
     assert cell.definition.hierarchical_constraints is not None
     assert cell.definition.delegation_policies == (allow,)
     assert cell.notices == ()

@@ -127,7 +127,7 @@ def test_phase_may_be_reviewed_by_a_task_that_is_written_there():
         ("{description: d, «when»: {t: x}}", "has a when; it gets the outputs of its phase"),
         ("{description: d, agent: «N»}", "there is no agent 'N'"),
         ('"Is it {mood}?"'.replace("{mood}", "«{mood}»"), "{mood} has no value"),
-        ("«true»", "takes a text, and this is the value true"),
+        ("«true»", "takes a function of this notebook, a task of the phase, or .* and this is the value true"),
     ],
 )
 def test_mistake_in_the_review_of_a_phase_is_shown_in_its_place(review, told):
