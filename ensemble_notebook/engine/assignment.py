@@ -193,10 +193,17 @@ class _Reader:
     async def _correct(self, previous: str, fault: str, task: Scope, iteration: int) -> str:
         turn = task.child()
         agent, is_fallback = self._job.agent.role, self._job.is_fallback
-        turn.emit(TurnStarted, agent=agent, iteration=iteration, is_fallback=is_fallback, is_correction=True)
+        prompt = correction_prompt(previous, fault, self._output.instructions)
+        turn.emit(
+            TurnStarted,
+            agent=agent,
+            iteration=iteration,
+            is_fallback=is_fallback,
+            is_correction=True,
+            prompt=prompt,
+        )
         status = SpanStatus.ERROR
         try:
-            prompt = correction_prompt(previous, fault, self._output.instructions)
             conversation = self._port.open(self._job.system, prompt, (), self._schema)
             reply = await self._llm.ask(conversation, turn)
             status = SpanStatus.OK

@@ -36,8 +36,8 @@ class CallWriter(EventWriter):
         self._call_count = 0
 
     @contextmanager
-    def turn(self, iteration: int = 1, *, is_correction: bool = False) -> Iterator[None]:
-        """A round of the agent loop."""
+    def turn(self, iteration: int = 1, *, correction: str = "") -> Iterator[None]:
+        """A round of the agent loop, perhaps to correct a structured output, by this prompt."""
         is_fallback = self._work.is_fallback
         with self._inside(self._child()) as scope:
             self._emit(
@@ -45,7 +45,8 @@ class CallWriter(EventWriter):
                 agent=self._role,
                 iteration=iteration,
                 is_fallback=is_fallback,
-                is_correction=is_correction,
+                is_correction=bool(correction),
+                prompt=correction,
             )
             scope.end = lambda status: self._emit(ev.TurnEnded, status=status)
             yield

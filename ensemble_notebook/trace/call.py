@@ -80,6 +80,8 @@ class CallFold:
         span.iteration, span.is_fallback = event.iteration, event.is_fallback
         if event.is_correction:
             span.attributes = {"is_correction": True}
+        if event.prompt:
+            self._log.say(event, span, "user", event.prompt)
 
     def _turn_ended(self, event: ev.TurnEnded) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:

@@ -284,7 +284,7 @@ class TaskTrace(Part):
             since = len(said)
 
     def _prompt(self, role: str) -> str:
-        prompts = [each.text for each in self.messages if each.role == role]
+        prompts = [each.text for each in self.messages if each.role == role and each.span is self.span]
         return prompts[-1] if prompts else ""
 
 

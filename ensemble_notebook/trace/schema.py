@@ -249,7 +249,7 @@ MESSAGES: Final = Table(
     Column("message", "Int64", "its number in the run, from 0", "number"),
     (
         Column("seq", "Int64", "number of the event that brought it"),
-        Column("span_id", "string", "where it arose: the task, the LLM call or the tool call", "span.span_id"),
+        Column("span_id", "string", "where it arose: task, correcting turn, LLM call or tool call", "span.span_id"),
         *(Column(each.name, each.dtype, each.meaning, f"span.{each.name}") for each in _WHERE),
         Column("time", UTC_TIME, "when it arose"),
         Column("role", "category", "system, user, assistant or tool"),

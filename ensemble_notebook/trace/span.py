@@ -220,7 +220,8 @@ class Message:
 
     Attributes:
         number: position among all messages of the run, from 0.
-        span: where it arose: the task for prompts, the LLM call for replies, the tool call for results.
+        span: where it arose: the task for prompts, the turn for what a correction asks, the LLM call for replies, the
+            tool call for results.
         seq: number of the event that brought it.
         tool_calls: what a reply asks for.
     """

@@ -70,6 +70,21 @@ def test_work_that_is_done_again_begins_a_new_conversation():
     assert task.attempt == 2
 
 
+def test_a_correction_shows_what_it_asked():
+    build = EventBuilder({"a": ()}, capture_mode=CaptureMode.STANDARD)
+    with build.task("a"):
+        with build.turn(1):
+            build.llm("no JSON")
+        with build.turn(2, correction="That was no JSON."):
+            build.llm("{}")
+    task = ExecutionTrace.from_events(build.finish()).task("a")
+    assert [each.text for each in task.turns[1].messages] == ["That was no JSON.", "{}"]
+    assert [each.text for each in task.turns[0].messages][-1] == "no JSON"
+    assert task.user_prompt == "Do a."
+    turn = [span for span in task.spans if span.kind.value == "turn"][1]
+    assert turn.attributes == {"is_correction": True}
+
+
 def test_the_work_of_a_worker_is_under_its_delegation():
     trace = ExecutionTrace.from_events(managed())
     (manager,) = trace.tasks

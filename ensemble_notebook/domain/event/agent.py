@@ -12,13 +12,15 @@ from ensemble_notebook.domain.model import ToolCall
 class TurnStarted(Event):
     """One round of the agent loop: a model reply and the tool calls it asks for. `iteration` counts from 1.
 
-    A correction of a structured output (E16) is a round, too. `is_fallback` where a fallback agent is at work.
+    A correction of a structured output (E16) is a round, too; `prompt` is what it asks, else empty. `is_fallback` where
+    a fallback agent is at work.
     """
 
     agent: str
     iteration: int
     is_fallback: bool = False
     is_correction: bool = False
+    prompt: str = ""
 
 
 @event
