@@ -15,7 +15,6 @@ from ensemble_notebook.cell.node import ScalarNode
 from ensemble_notebook.cell.resolver import EXPORTERS, FUNCTIONS, LIMITS, PROMPTS, STORES, Resolver, Unimported
 from ensemble_notebook.cell.vocabulary import Kind
 from ensemble_notebook.domain.definition import Checked
-from ensemble_notebook.domain.limit import Budget, RateLimit
 
 Binder = Callable[[Draft, str, Any], Any]
 
@@ -28,6 +27,8 @@ _WHAT: Final[Mapping[str, str]] = {
     "delegation_policies": "a policy",
     "input_guardrails": "a guardrail",
     "output_guardrails": "a guardrail",
+    "rate_limit": "a RateLimit",
+    "budget": "a Budget",
 }
 
 
@@ -123,8 +124,7 @@ class Binding:
         """A limit of its own, or one of the notebook, which is shared with whoever else holds it."""
         if isinstance(value, Draft):
             return self.made(draft, name, value)
-        what = "a RateLimit" if name == "rate_limit" else "a Budget"
-        found = self._resolver.find(value, what, LIMITS[RateLimit if name == "rate_limit" else Budget])
+        found = self._resolver.find(value, _WHAT[name], LIMITS[name])
         return None if isinstance(found, Unimported) else found
 
     def _texts(self, draft: Draft, name: str, value: Iterable[ScalarNode]) -> tuple[str, ...]:
@@ -133,17 +133,17 @@ class Binding:
     def _store(self, _: Draft, __: str, value: bool | ScalarNode) -> Any:
         if isinstance(value, bool):
             return self._resolver.store(None) if value else None
-        if is_path(value.text, (".db", ".sqlite", ".sqlite3")):
+        if _is_path(value.text, (".db", ".sqlite", ".sqlite3")):
             return self._resolver.store(value)
         return self._resolver.find(value, "a memory store", STORES)
 
     def _exporter(self, _: Draft, __: str, value: ScalarNode) -> Any:
-        if is_path(value.text, (".json",)):
+        if _is_path(value.text, (".json",)):
             return self._resolver.exporter(value)
         return self._resolver.find(value, "an exporter", EXPORTERS)
 
 
-def is_path(text: str, endings: tuple[str, ...]) -> bool:
+def _is_path(text: str, endings: tuple[str, ...]) -> bool:
     """True for a text that means a file or folder and no name of the notebook."""
     return "/" in text or "\\" in text or text.endswith(endings)
 

@@ -5,9 +5,9 @@ Knows what every place in a cell has in common; agents, tasks and phases are rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from ensemble_notebook.cell import schema, value
 from ensemble_notebook.cell.draft import Draft, Written
@@ -27,6 +27,8 @@ from ensemble_notebook.cell.spelling import (
 from ensemble_notebook.cell.vocabulary import Kind
 
 Form = Callable[[Node, str], Any]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class FieldReader:
@@ -92,6 +94,16 @@ class FieldReader:
         if isinstance(node, MappingNode):
             return node
         raise MisreadError(node.place, f"{label} takes a mapping, and this is {value.describe(node)}.", hint)
+
+    def each(self, items: Iterable[T], read: Callable[[T], R]) -> list[R]:
+        """What every item is read as; those that can't be read are reported and left out."""
+        found = []
+        for item in items:
+            try:
+                found.append(read(item))
+            except MisreadError as misread:
+                self.report.misread(misread)
+        return found
 
     def part(self, node: Node, label: str, *, scope: Scope) -> Draft:
         """A mapping inside a value, with keys of its own."""
@@ -184,13 +196,10 @@ class FieldReader:
         return found
 
     def _inputs(self, node: Node, label: str) -> dict[str, Any]:
-        found = {}
-        for name, each in self.mapping(node, label, "Write `name: value` below it, indented.").pairs:
-            try:
-                found[name.text] = value.data(each, f"the input {quoted(name.text)}")
-            except MisreadError as misread:
-                self.report.misread(misread)
-        return found
+        def read(pair: tuple[ScalarNode, Node]) -> tuple[str, Any]:
+            return pair[0].text, value.data(pair[1], f"the input {quoted(pair[0].text)}")
+
+        return dict(self.each(self.mapping(node, label, "Write `name: value` below it, indented.").pairs, read))
 
 
 def _claim(draft: Draft, name: str, label: str, written: Written) -> None:

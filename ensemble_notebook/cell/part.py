@@ -62,19 +62,20 @@ class PartReader(FieldReader):
 
     def _when(self, node: Node, label: str) -> list[Draft]:
         value.expect_written(node, label)
-        found = []
-        for each in node.items if isinstance(node, ListNode) else [node]:
-            mapping = self.mapping(each, label, _WHEN)
-            if len(mapping.pairs) != 1:
-                message = f"a condition is about one task, and this one about {len(mapping.pairs)}."
-                raise MisreadError(mapping.place, message, "Write a list, [{a: x}, {b: y}]: any of them may hold.")
-            source, test = mapping.pairs[0]
-            for one in test.items if isinstance(test, ListNode) else [test]:
-                try:
-                    found.append(self._condition(source, one))
-                except MisreadError as misread:
-                    self.report.misread(misread)
-        return found
+        items = node.items if isinstance(node, ListNode) else [node]
+        return [draft for drafts in self.each(items, lambda item: self._conditions(item, label)) for draft in drafts]
+
+    def _conditions(self, node: Node, label: str) -> list[Draft]:
+        """The conditions on one task, of which any may hold."""
+        mapping = self.mapping(node, label, _WHEN)
+        if len(mapping.pairs) != 1:
+            message = f"a condition is about one task, and this one about {len(mapping.pairs)}."
+            raise MisreadError(mapping.place, message, "Write a list, [{a: x}, {b: y}]: any of them may hold.")
+        source, test = mapping.pairs[0]
+        if isinstance(test, ListNode) and not test.items:
+            raise MisreadError(test.place, f"the condition on {quoted(source.text)} has no test.", _WHEN)
+        tests = test.items if isinstance(test, ListNode) else [test]
+        return self.each(tests, lambda one: self._condition(source, one))
 
     def _condition(self, source: ScalarNode, test: Node) -> Draft:
         draft = Draft(schema.CONDITION, f"the condition on {quoted(source.text)}", source.place)
@@ -102,17 +103,14 @@ class PartReader(FieldReader):
 
     def _gates(self, node: Node, label: str) -> list[Draft]:
         value.expect_written(node, label)
-        return [self._gate(each, label) for each in (node.items if isinstance(node, ListNode) else [node])]
+        items = node.items if isinstance(node, ListNode) else [node]
+        return self.each(items, lambda item: self._gate(item, label))
 
     def _gate(self, node: Node, label: str) -> Draft:
         if isinstance(node, MappingNode):
             return self.part(node, label, scope=schema.REVIEW)
-        found = value.scalar(node, label, Kind.REVIEW.value)
-        if value.is_flag(found):
-            return self._gate_or_none(node, label)
-        return _whole_draft(schema.REVIEW, label, node, {"timing": value.text(node, label, report=self.report)})
-
-    def _gate_or_none(self, node: Node, label: str) -> Draft:
+        if not value.is_flag(value.scalar(node, label, Kind.REVIEW.value)):
+            return _whole_draft(schema.REVIEW, label, node, {"timing": value.text(node, label, report=self.report)})
         if value.flag(node, label):
             return Draft(schema.REVIEW, label, node.place)
         raise MisreadError(node.place, f"{label} can't be false: without it there is none.", "Remove this line.")
@@ -143,14 +141,11 @@ class PartReader(FieldReader):
     # constraints
 
     def _caps(self, node: Node, label: str) -> list[tuple[ScalarNode, int | float]]:
-        found = []
-        for role, each in self.mapping(node, label, "Write {Researcher: 2}.").pairs:
-            try:
-                number = value.number(each, f"{label} for {quoted(role.text)}", wanted=Kind.WHOLE.value)
-                found.append((role, number))
-            except MisreadError as misread:
-                self.report.misread(misread)
-        return found
+        def read(pair: tuple[ScalarNode, Node]) -> tuple[ScalarNode, int | float]:
+            role, number = pair
+            return role, value.number(number, f"{label} for {quoted(role.text)}", wanted=Kind.WHOLE.value)
+
+        return self.each(self.mapping(node, label, "Write {Researcher: 2}.").pairs, read)
 
     def _stages(self, node: Node, label: str) -> list[list[ScalarNode]]:
         value.expect_written(node, label)
@@ -158,17 +153,15 @@ class PartReader(FieldReader):
             message = f"{label} takes {Kind.STAGES.value}, and this is {value.describe(node)}."
             raise MisreadError(node.place, message, "Write [[Researcher, Analyst], [Writer]].")
         read = partial(self._one_or_more, label=f"a stage of {label}", wanted=Kind.ROLES.value)
-        return [read(each) for each in node.items]
+        return self.each(node.items, read)
 
     # names and paths
 
     def _one_or_more(self, node: Node, label: str, *, wanted: str) -> list[ScalarNode]:
         if isinstance(node, ScalarNode):
             return [self.name(node, label, wanted=wanted)]
-        return [
-            self.name(each, f"an item of {label}", wanted="a name")
-            for each in value.names(node, label, wanted=wanted, report=self.report)
-        ]
+        found = value.names(node, label, wanted=wanted, report=self.report)
+        return self.each(found, lambda item: self.name(item, f"an item of {label}", wanted="a name"))
 
     def _store(self, node: Node, label: str) -> bool | ScalarNode:
         found = value.scalar(node, label, Kind.STORE.value)

@@ -262,9 +262,9 @@ FUNCTIONS: Final = Sort("Functions", _is_function, Unimported)
 STORES: Final = Sort("Stores", _has("retrieve"), UnimportedObject, "A file ends in .db.")
 EXPORTERS: Final = Sort("Exporters", _has("export"), UnimportedObject, "A folder ends in /, a file in .json.")
 PROMPTS: Final = Sort("Prompt strategies", _has("system"), UnimportedObject)
-LIMITS: Final[Mapping[type, Sort]] = {
-    RateLimit: Sort("Rate limits", _of(RateLimit), Unimported, "Or write e.g. 60/min."),
-    Budget: Sort("Budgets", _of(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."),
+LIMITS: Final[Mapping[str, Sort]] = {
+    "rate_limit": Sort("Rate limits", _of(RateLimit), Unimported, "Or write e.g. 60/min."),
+    "budget": Sort("Budgets", _of(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."),
 }
 _SHAPES: Final = Sort("Classes", _is_shape, _unimported_class, "Or write e.g. {title: str, score: int}.")
 

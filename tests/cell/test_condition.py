@@ -57,6 +57,7 @@ TASKS = "tasks: {triage: x, answer: {description: y, when: %s}}"
         ("{triage: «defualt»}", r"'defualt' is no test. Did you mean 'default'\?"),
         ("{triage: {contains: a, «equals»: b}}", "has 2 tests: contains, equals"),
         ("{«triage»: {}}", "has no test"),
+        ("{triage: «[]»}", "has no test"),
         ("{«triage»: {default: false}}", "has no test"),
         ('{triage: {matches: «"("»}}', "must be a regular expression, and '[(]' is none"),
         ("«{triage: a, answer: b}»", "a condition is about one task, and this one about 2"),
@@ -72,4 +73,5 @@ def test_mistake_in_a_condition_is_shown_in_its_place(when, told):
 
 
 def test_mistakes_of_all_conditions_show_at_once():
-    assert_mistakes(TASKS % "[{«a»: x}, {triage: {«b»: x}}, {«c»: x}]", "no task 'a'", "unknown key 'b'", "no task 'c'")
+    when = "[{«a»: x}, {triage: {«b»: x}}, «{triage: x, answer: y}», «x», {«c»: x}]"
+    assert_mistakes(TASKS % when, "no task 'a'", "unknown key 'b'", "about 2", "takes a mapping", "no task 'c'")

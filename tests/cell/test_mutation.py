@@ -84,6 +84,7 @@ CHAIN = """\
   context: []
 """
 MANAGED = """\
+llm: mine
 workflow: hierarchical
 manager:
   llm: mine
