@@ -23,7 +23,7 @@ from ensemble_notebook.trace.critical import settle
 from ensemble_notebook.trace.span import Message, Span, SpanKind, Stretch
 from ensemble_notebook.trace.step import StepFold
 from ensemble_notebook.trace.tally import Tally
-from ensemble_notebook.trace.text import StreamedText, safe_text
+from ensemble_notebook.trace.text import StreamedText, safe_text, safe_value
 from ensemble_notebook.trace.tree import ErrorFacts, SpanTree, error_facts, to_ms
 
 _RUN_STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}
@@ -153,7 +153,7 @@ class TraceFold:
 
     def _run_started(self, event: ev.RunStarted) -> None:
         self.run_id, self.name, self.workflow = event.run_id, event.name, str(event.workflow)
-        self.inputs = {name: safe_text(value) for name, value in event.inputs.items()}
+        self.inputs = {name: safe_value(name, value) for name, value in event.inputs.items()}
         self.max_concurrency, self.budget = event.max_concurrency, event.budget
         self.agents, self.capture_mode = event.agents, event.capture_mode
         self.status = RunStatus.RUNNING

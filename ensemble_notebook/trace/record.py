@@ -18,7 +18,7 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from ensemble_notebook.domain import event as ev
 from ensemble_notebook.trace.instant import duration_of, duration_text, instant_of, instant_text
-from ensemble_notebook.trace.text import safe_text
+from ensemble_notebook.trace.text import safe_text, safe_value
 from ensemble_notebook.trace.tree import error_text
 
 _EVENTS: Final = {
@@ -77,6 +77,11 @@ def event_to_plain(event: ev.Event) -> dict[str, Any]:
     return {"type": type(event).__name__, **plain}
 
 
+def _named(name: str, value: Any) -> Any:
+    plain = to_plain(value)
+    return safe_value(name, plain) if isinstance(plain, str) else plain
+
+
 def _fields(record: Any) -> dict[str, Any]:
     return {
         camel(field.name): to_plain(value)
@@ -96,7 +101,7 @@ _WRITERS: Final[Mapping[Any, Any]] = {
     timedelta: duration_text,
     Decimal: str,
     BaseException: lambda error: {"type": type(error).__name__, "message": error_text(error)},
-    Mapping: lambda items: {safe_text(str(key)): to_plain(value) for key, value in items.items()},
+    Mapping: lambda items: {safe_text(str(key)): _named(str(key), value) for key, value in items.items()},
     (list, tuple, set, frozenset): lambda items: [to_plain(each) for each in items],
 }
 

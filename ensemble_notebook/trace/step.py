@@ -8,13 +8,13 @@ What only spans of one kind have is in their `attributes`, which are plain value
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ensemble_notebook.domain import event as ev
 from ensemble_notebook.domain.choice import SpanStatus
 from ensemble_notebook.domain.delegation import DelegationRequest, DelegationResponse
+from ensemble_notebook.trace.record import to_plain
 from ensemble_notebook.trace.span import Span, SpanKind
 from ensemble_notebook.trace.text import safe_text
 from ensemble_notebook.trace.tree import SpanTree, error_facts, to_ms
@@ -159,7 +159,7 @@ def _ask(span: Span, request: DelegationRequest) -> None:
     _add(
         span,
         priority=request.priority.value,
-        scope=_plain(request.scope),
+        scope=to_plain(request.scope),
         expected_output_schema=None if schema is None else safe_text(schema),
     )
 
@@ -172,9 +172,3 @@ def _answer(span: Span, request: DelegationRequest, response: DelegationResponse
 
 def _add(span: Span, **facts: Any) -> None:
     span.attributes = {**(span.attributes or {}), **facts}
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON has it, secrets masked; what JSON has no form for becomes text."""
-    plain: dict[str, Any] = json.loads(safe_text(json.dumps(dict(values), ensure_ascii=False, default=str)))
-    return plain

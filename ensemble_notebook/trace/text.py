@@ -21,6 +21,12 @@ def safe_text(text: str) -> str:
     return mask(text)
 
 
+def safe_value(name: str, text: str) -> str:
+    """The value of something that has a name, masked: the name may tell that it is a secret (``api_key``)."""
+    told = safe_text(f"{name}={text}")
+    return told[len(name) + 1 :] if told.startswith(f"{name}=") else safe_text(text)
+
+
 def shorten(text: str, limit: int) -> str:
     """The text, or its first `limit` characters and a note of how many were left out."""
     if len(text) <= limit:

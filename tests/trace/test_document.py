@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
@@ -34,6 +34,7 @@ def again(trace, folder):
     return ExecutionTrace.load(trace.save(folder / "run.trace.json"))
 
 
+@settings(max_examples=25)  # each makes thirty frames
 @given(streams())
 def test_writing_and_reading_changes_nothing(tmp_path_factory, events):
     folder = tmp_path_factory.mktemp("traces")
@@ -138,6 +139,21 @@ def test_no_key_is_ever_written(tmp_path):
     assert KEY not in text
     assert KEY[9:20] not in text
     assert "***" in text
+
+
+def test_a_name_may_tell_that_a_value_is_a_secret(tmp_path):
+    secret = "abcdefghijklmnopqrstuvwxyz"
+    build = EventBuilder({"a": ()}, inputs={"api_key": secret})
+    with build.task("a"), build.turn():
+        build.llm(asks=["search"])
+        build.tool("search", {"api_key": secret})
+    events = list(build.finish())
+    reply = next(event for event in events if type(event).__name__ == "LlmCallCompleted")
+    object.__setattr__(reply.tool_calls[0], "arguments", {"api_key": secret, "depth": {"apiKey": secret}})
+    trace = trace_of(events)
+    assert trace.inputs == {"api_key": "***"}
+    assert secret not in trace.save(tmp_path / "run.trace.json").read_text()
+    assert again(trace, tmp_path).frames.messages.tool_calls.equals(trace.frames.messages.tool_calls)
 
 
 @dataclass

@@ -2,7 +2,7 @@ import warnings
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from pandas.testing import assert_frame_equal
 
 from ensemble_notebook.domain.choice import ToolOutcome
@@ -132,6 +132,7 @@ def test_a_frame_is_made_once(name):
     assert getattr(frames, name) is getattr(frames, name)
 
 
+@settings(max_examples=50)  # each makes fifteen frames
 @given(streams())
 def test_any_run_makes_all_frames_without_a_warning(events):
     frames = frames_of(events)
