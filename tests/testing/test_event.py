@@ -1,5 +1,6 @@
 from ensemble_notebook.domain import event as ev
 from ensemble_notebook.domain.choice import RunStatus, SpanStatus
+from ensemble_notebook.domain.review import ReviewDecision
 from ensemble_notebook.testing.event import EventBuilder
 
 
@@ -69,3 +70,77 @@ def test_the_plan_is_a_real_one():
     assert plan.groups == (("a",), ("b",))
     assert [task.agent for task in plan.tasks] == ["Writer", "Handler"]
     assert build.events[1].task_span_ids == ("run.1", "run.2")
+
+
+def test_a_delegation_is_written_inside_a_tool_call_with_the_work_of_the_worker_inside():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(asks=["delegate_task"])
+        with build.delegate("Helper", "Help out."), build.turn():
+            build.llm("Helped.")
+    events = build.finish()
+    first = names(events).index("ToolCallStarted")
+    assert names(events)[first : first + 4] == [
+        "ToolCallStarted",
+        "DelegationStarted",
+        "TaskStarted",
+        "TaskInputPrepared",
+    ]
+    tool, delegation, work = events[first : first + 3]
+    assert (delegation.parent_id, work.parent_id) == (tool.span_id, delegation.span_id)
+    assert (work.task, work.index, work.agent) == ("helper_1", None, "Helper")
+    done = next(event for event in events if isinstance(event, ev.DelegationCompleted))
+    assert (done.response.raw_output, done.response.task_id) == ("Helped.", delegation.request.task_id)
+
+
+def test_a_worker_fails_alone_and_a_task_that_hangs_takes_its_worker_along():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(asks=["delegate_task"])
+        with build.delegate("Helper"), build.turn():
+            build.llm(error=ConnectionError("gone"))
+        with build.delegate("Helper"), build.turn():
+            build.llm(hangs=True)
+    events = build.interrupt()
+    failed = [event for event in events if isinstance(event, ev.DelegationFailed)]
+    assert [(event.status, event.response.errors) for event in failed] == [
+        (SpanStatus.ERROR, ("gone",)),
+        (SpanStatus.CANCELLED, ("stopped",)),
+    ]
+    assert events[-1].status is RunStatus.INTERRUPTED
+
+
+def test_a_task_that_is_given_up_ends_as_skipped():
+    build = EventBuilder({"a": ()}, agents={"a": "Handler"})
+    with build.task("a"):
+        build.give_up("the budget is used up")
+    assert names(build.finish())[-2:] == ["TaskSkipped", "RunEnded"]
+
+
+def test_a_phase_that_is_sent_back_starts_its_tasks_again_in_the_same_spans():
+    build = EventBuilder({"a": ()}, phases={"p": ["a"]}, agents={"a": "Handler"})
+    with build.phase("p"):
+        with build.task("a"):
+            pass
+        build.review(ReviewDecision.retry("Again."), subject="phase")
+        build.phase_again("Again.")
+        with build.task("a"):
+            pass
+    started = [event for event in build.finish() if isinstance(event, ev.TaskStarted)]
+    assert len(started) == 2
+    assert started[0].span_id == started[1].span_id
+
+
+def test_another_agent_takes_over_where_one_has_failed():
+    build = EventBuilder({"a": ()})
+    with build.task("a"):
+        with build.turn():
+            build.llm(error=ConnectionError("gone"))
+        build.fall_back("Substitute")
+        with build.turn():
+            build.llm("Done.")
+    events = build.finish()
+    turns = [(event.agent, event.is_fallback) for event in events if isinstance(event, ev.TurnStarted)]
+    assert turns == [("Writer", False), ("Substitute", True)]
+    assert events[-2].output.agent_role == "Substitute"
+    assert events[-1].status is RunStatus.COMPLETED

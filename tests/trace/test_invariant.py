@@ -10,6 +10,7 @@ from ensemble_notebook.trace.execution import ExecutionTrace
 from ensemble_notebook.trace.fold import TraceFold
 from ensemble_notebook.trace.wire import Wire
 from tests.support.stream import streams
+from tests.trace.test_step import managed, phase_done_twice
 
 
 @given(streams())
@@ -80,3 +81,31 @@ def test_an_error_without_a_type_is_noticed():
     trace = ExecutionTrace.from_events(build.finish())
     trace.task("a").span.error_type = None
     assert any("with an error of type None" in each for each in violations(trace))
+
+
+def test_an_answer_under_the_id_of_another_request_is_noticed():
+    events = list(managed())
+    place = next(each.seq for each in events if isinstance(each, ev.DelegationCompleted))
+    answer = replace(events[place].response, task_id="another")
+    events[place] = replace(events[place], response=answer)
+    assert any("answered under the id another" in each for each in violations(ExecutionTrace.from_events(events)))
+
+
+def test_a_task_that_starts_again_though_nobody_sent_its_phase_back_is_noticed():
+    events = [event for event in phase_done_twice() if not isinstance(event, ev.PhaseRetried)]
+    found = violations(ExecutionTrace.from_events([replace(each, seq=seq) for seq, each in enumerate(events)]))
+    assert any("starts 2 times" in each for each in found)
+
+
+def test_work_outside_the_delegation_it_belongs_to_is_noticed():
+    trace = ExecutionTrace.from_events(managed())
+    trace.task("researcher_1").span.delegation_id = None
+    assert any("not of the delegation around it" in each for each in violations(trace))
+
+
+def test_a_critical_path_that_is_longer_than_the_run_is_noticed():
+    trace = ExecutionTrace.from_events(managed())
+    trace.fold.chain.append(trace.fold.chain[0])
+    found = violations(trace)
+    assert any("longer than the run" in each for each in found)
+    assert any("overlap" in each for each in found)
