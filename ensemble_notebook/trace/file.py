@@ -71,10 +71,12 @@ def _trace_of(document: dict[str, Any], path: Path) -> ExecutionTrace:
     if "events" not in document:
         with _reading(path, "taskTraces"):
             return _whole(ExecutionTrace(events_of_foreign(document)))
+    with _reading(path, "events"):
+        run_id, told = str(document["ensembleId"]), list(document["events"])
     events: list[Event] = []
-    for place, plain in enumerate(document["events"]):
+    for place, plain in enumerate(told):
         with _reading(path, f"events[{place}]"):
-            event = event_of(plain, document["ensembleId"])
+            event = event_of(plain, run_id)
             events += [] if event is None else [event]
     with _reading(path, "spans"):
         prices = {span["spanId"]: _price(span) for span in document["spans"] if "cost" in span}

@@ -341,6 +341,27 @@ def test_a_damaged_event_is_named(tmp_path):
         ExecutionTrace.load(path)
 
 
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(-2, 2), st.just("?"), st.just([]), st.just({}), st.just([None]))
+
+
+@given(document=st.sampled_from([trace_of(managed()).to_dict(), foreign()]), data=st.data())
+def test_whatever_is_wrong_in_a_file_it_is_read_or_refused(document, data, tmp_path_factory):
+    document = around = json.loads(json.dumps(document))
+    while True:
+        keys = list(around) if isinstance(around, dict) else list(range(len(around)))
+        key = data.draw(st.sampled_from(keys))
+        inside = around[key]
+        if not (isinstance(inside, dict | list) and inside) or data.draw(st.booleans()):
+            break
+        around = inside
+    around[key] = data.draw(VALUES)
+    path = saved(document, tmp_path_factory.mktemp("damaged"))
+    try:
+        ExecutionTrace.load(path)
+    except TraceFormatError as refused:
+        assert str(path) in str(refused)
+
+
 @given(cut=st.floats(0, 0.999))
 def test_a_file_that_was_cut_off_is_refused(cut, tmp_path_factory):
     path = trace_of(managed()).save(tmp_path_factory.mktemp("cut") / "run.trace.json")
