@@ -103,6 +103,8 @@ class EnsembleMagics(Magics):
     def _show_plan(self, read: Cell) -> None:
         from ensemble_notebook.notebook.screen import display
 
+        for warning in read.warnings:
+            _write(f"Warning: {warning}\n")
         display(read.plan)
 
     def _run(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options) -> None:

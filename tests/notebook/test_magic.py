@@ -126,6 +126,17 @@ def test_dry_run_shows_the_plan_and_calls_nothing(kitchen):
     assert "_ensemble" not in kitchen.names
 
 
+def test_dry_run_tells_what_can_run_and_can_never_end_well(kitchen, capsys):
+    body = """
+workflow: hierarchical
+manager_llm: scripted
+agents: {Cook: {goal: Cook}, Waiter: {goal: Serve}}
+hierarchical_constraints: {required_workers: [Cook, Waiter], global_max_delegations: 1}
+tasks: [Serve a dish]"""
+    assert kitchen.run(f"%%ensemble --dry-run{body}").success
+    assert "Warning: The required workers can't all be asked" in capsys.readouterr().out
+
+
 def test_define_binds_the_ensemble_and_shows_nothing(kitchen):
     del kitchen.names["dish"]
     kitchen.run(f"%%ensemble --define -o team{CHAIN}")
