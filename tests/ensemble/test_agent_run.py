@@ -301,7 +301,7 @@ def test_a_server_that_turns_out_to_want_a_key_is_told_with_the_variable_for_it(
 
 def test_a_task_out_of_time_between_two_attempts_says_so_e38(server: OpenAIServer, llm: str) -> None:
     server.script(Answer(status_code=429, retry_after=30))
-    with pytest.raises(TaskExecutionError, match="running was: a wait of 30 s before the next request to test-model"):
+    with pytest.raises(TaskExecutionError, match="running was: a wait of 30 s before a request to test-model"):
         Ensemble(tasks=[Task.of("Make dinner", timeout=0.3)], llm=llm).run()
 
 

@@ -27,6 +27,7 @@ from ensemble_notebook import (
     Event,
     ExecutionTrace,
     LlmAttemptEnded,
+    LlmAttemptStarted,
     RunInterrupted,
     Task,
     Workflow,
@@ -62,6 +63,7 @@ class Chaos:
     def __init__(self) -> None:
         self._counts: dict[str, int] = defaultdict(int)
         self.hanging: set[str] = set()
+        self.hung: dict[str, int] = defaultdict(int)
         self.lock = threading.Lock()
 
     def __call__(self, request: Request) -> Answer:
@@ -69,7 +71,9 @@ class Chaos:
         with self.lock:
             self._counts[mark] += 1
             dice = random.Random(f"{mark}/{self._counts[mark]}")
-            if mark.split("-")[0] in self.hanging:
+            run = mark.split("-")[0]
+            if run in self.hanging:
+                self.hung[run] += 1
                 return Answer(delay=60)
         usage = (dice.randrange(1, 500), dice.randrange(1, 200))
         delay = dice.choice([0, 0, 0.005, 0.02])
@@ -110,6 +114,12 @@ def ensemble(seed: int, llm: str) -> Ensemble:
     return Ensemble(tasks=tasks, cost=RATES, workflow=Workflow.PARALLEL, error_strategy=strategy)
 
 
+def open_attempts(events: Sequence[Event]) -> int:
+    """Requests that have neither been answered nor been given up."""
+    started = sum(isinstance(each, LlmAttemptStarted) for each in events)
+    return started - sum(isinstance(each, LlmAttemptEnded) for each in events)
+
+
 async def run(seed: int, llm: str, chaos: Chaos) -> EnsembleOutput:
     """One run; every third is interrupted while requests hang."""
     handle = ensemble(seed, llm).start()
@@ -117,7 +127,8 @@ async def run(seed: int, llm: str, chaos: Chaos) -> EnsembleOutput:
         await asyncio.sleep(random.Random(seed).uniform(0.0, 0.4))
         with chaos.lock:
             chaos.hanging.add(f"s{seed}")
-        await asyncio.sleep(0.4)  # what was under way has come by now
+        while not handle.is_done and open_attempts(handle.events) != chaos.hung[f"s{seed}"]:
+            await asyncio.sleep(0.05)  # what was under way comes in first: nobody can know what a lost reply cost
         handle.cancel()
     try:
         return await handle
