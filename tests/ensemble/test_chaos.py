@@ -127,8 +127,9 @@ async def run(seed: int, llm: str, chaos: Chaos) -> EnsembleOutput:
         await asyncio.sleep(random.Random(seed).uniform(0.0, 0.4))
         with chaos.lock:
             chaos.hanging.add(f"s{seed}")
-        while not handle.is_done and open_attempts(handle.events) != chaos.hung[f"s{seed}"]:
-            await asyncio.sleep(0.05)  # what was under way comes in first: nobody can know what a lost reply cost
+        # What was under way comes in first: nobody can know what a lost reply cost.
+        while not handle.is_done and open_attempts(handle.events) != chaos.hung[f"s{seed}"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
         handle.cancel()
     try:
         return await handle
