@@ -19,6 +19,7 @@ ROWS = [
     "wide of no-op sync handlers, a task, 100",
     "chain of no-op sync handlers, a task, 10",
     "chain of no-op sync handlers, a task, 100",
+    "memory of a finished no-op task, 100",
     "plan of 100 tasks in a chain",
     "plan of 100 tasks that read 10 each",
     "a model call, CPU",
