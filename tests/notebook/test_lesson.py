@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import nbformat
@@ -20,7 +22,9 @@ TRACE = "application/vnd.ensemble.trace+json"
 def executed(name: str) -> nbformat.NotebookNode:
     """A lesson with its outputs; run once for all tests."""
     notebook = nbformat.read(LESSONS / name, as_version=4)
-    NotebookClient(notebook, timeout=300, extra_arguments=["--log-level=ERROR"]).execute()
+    with TemporaryDirectory() as folder:
+        where = {"metadata": {"path": folder}}
+        NotebookClient(notebook, timeout=300, extra_arguments=["--log-level=ERROR"], resources=where).execute()
     return notebook
 
 
@@ -43,8 +47,30 @@ def traces(name: str) -> list[dict[str, Any]]:
     return [output["data"][TRACE] for output in outputs if TRACE in output.get("data", {})]
 
 
-def test_there_are_the_two_lessons() -> None:
-    assert NAMES == ["01-first-ensemble.ipynb", "02-kitchen.ipynb"]
+def trace(name: str, run: str) -> dict[str, Any]:
+    """The saved timeline of the run of this name."""
+    (found,) = (each for each in traces(name) if each["run"]["name"] == run)
+    return found
+
+
+def rows_of(saved: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    """The rows of a kind, in order."""
+    return [row for row in saved["rows"] if row["kind"] == kind]
+
+
+def below(name: str, start: str) -> str:
+    """What is shown below the one code cell that has this text in it."""
+    (found,) = (text for cell, text in zip(code_cells(name), texts(name), strict=True) if start in cell.source)
+    return found
+
+
+def test_there_are_the_four_lessons() -> None:
+    assert NAMES == [
+        "01-first-ensemble.ipynb",
+        "02-kitchen.ipynb",
+        "03-manager-and-workers.ipynb",
+        "04-when-things-fail.ipynb",
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -97,3 +123,118 @@ def test_a_burnt_steak_skips_what_depends_on_it_and_spares_the_salmon() -> None:
     error = next(text for text in texts("02-kitchen.ipynb") if "PhaseExecutionError" in text)
     assert "the steak is charcoal" in error
     assert "Traceback" not in error
+
+
+MANAGER = "03-manager-and-workers.ipynb"
+
+
+def test_a_scripted_manager_has_real_workers_work_side_by_side() -> None:
+    newsroom = trace(MANAGER, "newsroom")
+    tasks = {row["name"]: row for row in rows_of(newsroom, "task")}
+    assert list(tasks) == ["manager", "reporter_1", "historian_1", "writer_1"]
+    first = [tasks["reporter_1"], tasks["historian_1"]]
+    assert max(row["start_ms"] for row in first) < min(row["end_ms"] for row in first)
+    assert tasks["writer_1"]["start_ms"] >= max(row["end_ms"] for row in first)
+    providers = {(row["task"], row["provider"]) for row in rows_of(newsroom, "llm")}
+    assert providers == {
+        ("manager", "scripted"),
+        ("reporter_1", "local"),
+        ("historian_1", "local"),
+        ("writer_1", "local"),
+    }
+    assert newsroom["run"]["is_scripted"]
+    assert "scripted and real models" in below(MANAGER, "--name newsroom\n")
+
+
+def test_a_manager_s_forbidden_wishes_are_refused_with_their_reasons() -> None:
+    wishes = [
+        (row["delegate_to"], row["status"], row.get("reason", ""))
+        for row in rows_of(trace(MANAGER, "newsroom, with rules"), "delegation")
+    ]
+    stage = "Cannot delegate to 'Writer': stage 1 is not yet complete (still to come: 'Reporter', 'Historian')"
+    assert wishes == [
+        ("Writer", "error", stage),
+        ("Intern", "error", "Agent 'Intern' is not in the allowed_workers list"),
+        ("Reporter", "ok", ""),
+        ("Historian", "ok", ""),
+        ("Reporter", "error", "Agent 'Reporter' has reached its delegation cap of 1"),
+        ("Writer", "ok", ""),
+        ("Historian", "error", "Global delegation cap of 3 has been reached"),
+    ]
+    shown = below(MANAGER, "printed.frames.delegations")
+    assert all(reason in shown for _, _, reason in wishes)
+
+
+def test_a_manager_who_leaves_too_early_violates_its_constraints_and_keeps_what_was_done() -> None:
+    assert "Required worker 'Writer' was never delegated a task" in below(MANAGER, "newsroom, too early")
+    assert len(below(MANAGER, "printed.task_outputs[0].raw")) > 20
+    assert "Did you mean 'Reporter'?" in below(MANAGER, "Reportr")
+
+
+def test_a_policy_forbids_one_request_of_a_peer_and_changes_the_other() -> None:
+    gossip, flower = rows_of(trace(MANAGER, "garden"), "delegation")
+    assert (gossip["status"], gossip["reason"]) == ("error", "This house prints no gossip")
+    assert flower["status"] == "ok"
+    asked = "Which flower grows on rocks by the sea? Answer in one short sentence."
+    assert asked in below(MANAGER, 'delegations["request"]')
+
+
+STORM = "04-when-things-fail.ipynb"
+
+
+def test_a_busy_server_is_asked_again_and_a_dead_one_is_replaced() -> None:
+    first, second = (row for row in rows_of(trace(STORM, "busy server"), "attempt") if row["task"] == "north")
+    assert (first["status"], first["retry_reason"], second["status"]) == ("error", "429", "ok")
+    assert second["start_ms"] - first["end_ms"] >= 990
+    radar, observer = rows_of(trace(STORM, "fallback"), "llm")
+    assert (radar["status"], observer["status"], observer["provider"]) == ("error", "ok", "local")
+    assert below(STORM, "from_fallback").strip() == "completed_with_warnings, from a fallback: True (Observer)"
+
+
+def test_the_error_strategies_end_as_they_say() -> None:
+    table = defaultdict(list)
+    for line in below(STORM, "end_of(replace(").splitlines():  # of a table in two parts, one below the other
+        name, *statuses = line.split() or [""]
+        table[name] += statuses
+    assert table["fail_fast"] == ["ok", "error", "skipped", "skipped", "skipped", "failed"]
+    assert table["continue_on_error"] == ["ok", "error", "skipped", "ok", "ok", "failed"]
+    assert table["partial"] == ["ok", "error", "ok", "ok", "ok", "completed_with_warnings"]
+    told = below(STORM, '== "forecast"')
+    assert "Report the wind from West Rock\nNot available: it failed (ConnectionError: no signal from the west)" in told
+
+
+def test_conditions_decide_which_of_two_tasks_runs() -> None:
+    tasks = {row["name"]: row["status"] for row in rows_of(trace(STORM, "conditions"), "task")}
+    assert tasks == {"triage": "ok", "warn": "ok", "note": "skipped"}
+    calm, storm = filter(None, below(STORM, "for wind in").splitlines())
+    assert "All quiet" in calm
+    assert "STORM WARNING" in storm
+
+
+def test_an_unfit_reply_is_corrected_and_a_frightening_one_stopped() -> None:
+    assert below(STORM, "parsed_output") == "{'beaufort': 9, 'ships_may_leave': False}"
+    assert len(rows_of(trace(STORM, "typed output"), "turn")) == 2
+    assert "GuardrailViolationError: The output guardrail stopped the task" in below(STORM, "--name guardrail")
+
+
+def test_a_captain_sends_a_text_back_once() -> None:
+    decisions = [row["review_decision"] for row in rows_of(trace(STORM, "review"), "review")]
+    assert decisions == ["retry", "approve"]
+
+
+def test_a_budget_buys_five_calls_and_the_run_returns() -> None:
+    tasks = [row["status"] for row in rows_of(trace(STORM, "eight stations, 5 calls"), "task")]
+    assert tasks == ["ok"] * 5 + ["skipped"] * 3
+    assert below(STORM, "print(bought.status.value)").startswith("budget_exceeded\nbought: 5 reports for $0.00485")
+
+
+def test_a_rate_limit_sends_four_requests_half_a_second_apart() -> None:
+    starts = sorted(row["start_ms"] for row in rows_of(trace(STORM, "four stations, 2 requests a second"), "attempt"))
+    assert [round((start - starts[0]) / 500, 1) for start in starts] == pytest.approx([0, 1, 2, 3], abs=0.3)
+
+
+def test_a_replay_says_the_same_words_without_the_model() -> None:
+    recorded, replayed = trace(STORM, "record"), trace(STORM, "replay")
+    assert recorded["run"]["output_tokens"] == replayed["run"]["output_tokens"] > 0
+    assert "the same words: True" in below(STORM, "Path(")
+    assert replayed["run"]["elapsed_ms"] < recorded["run"]["elapsed_ms"] / 2
