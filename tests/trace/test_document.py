@@ -341,7 +341,9 @@ def test_a_damaged_event_is_named(tmp_path):
         ExecutionTrace.load(path)
 
 
-VALUES = st.one_of(st.none(), st.booleans(), st.integers(-2, 2), st.just("?"), st.just([]), st.just({}), st.just([None]))
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-2, 2), st.just("?"), st.just([]), st.just({}), st.just([None])
+)
 
 
 @given(document=st.sampled_from([trace_of(managed()).to_dict(), foreign()]), data=st.data())
