@@ -6,7 +6,6 @@ then by the fallback, output guardrails, a gate after, which may ask for one mor
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -25,6 +24,7 @@ from ensemble_notebook.engine.assignment import Assigner, Job
 from ensemble_notebook.engine.brief import Brief, Dropped, Revision
 from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.clock import Clock
+from ensemble_notebook.engine.deadline import Deadline
 from ensemble_notebook.engine.delegation import Delegations
 from ensemble_notebook.engine.gate import Gates
 from ensemble_notebook.engine.guardrail import guard
@@ -38,7 +38,7 @@ from ensemble_notebook.engine.stream import Scope
 from ensemble_notebook.engine.structured import output_format
 from ensemble_notebook.engine.team import Team
 from ensemble_notebook.engine.toolbox import handler_function, result_text
-from ensemble_notebook.errors import BudgetExceededError, DeadlineExceededError, OutputParsingError, ToolExecutionError
+from ensemble_notebook.errors import BudgetExceededError, OutputParsingError, ReplayError, ToolExecutionError
 
 Memory = Mapping[str, Sequence[MemoryEntry]]
 
@@ -97,12 +97,15 @@ class TaskRunner:
             Exception: whatever ended it; a model's failure as `AgentExecutionError`, a handler's as it was raised.
         """
         started, task = self._clock.monotonic(), node.task
-        memory = await self._recall.read(task.memory, brief.description, scope) if task.memory else NOTHING
+        memory = NOTHING
+        if task.memory:
+            memory = await self._recall.read(task.memory, brief.description, scope, task.timeout)
         if self._gates.are_open:
             brief = await self._gates.before(node, brief, scope)
         work = _Work(node, brief, render(task.expected_output, self._inputs), memory, scope)
         if task.input_guardrails:
-            await guard("input", task.input_guardrails, self._task_input(work), self._caller, scope)
+            looking = guard("input", task.input_guardrails, self._task_input(work), self._caller, scope)
+            await work.deadline.keep(looking, "its input guardrails")
         attempt = 1
         while True:
             result, is_fallback = await self._attempt(work)
@@ -119,7 +122,8 @@ class TaskRunner:
             )
             feedback = None
             if task.output_guardrails:
-                await guard("output", task.output_guardrails, output, self._caller, scope)
+                looking = guard("output", task.output_guardrails, output, self._caller, scope)
+                await work.deadline.keep(looking, "its output guardrails")
             if self._gates.are_open:
                 shown = output
                 output, feedback = await self._gates.after(node, output, brief, scope)
@@ -127,11 +131,12 @@ class TaskRunner:
                     output = replace(output, parsed_output=_value(task.output_type, output.raw))
             if feedback is None:
                 if task.memory:
-                    await self._recall.write(task.memory, output, scope)
+                    await self._recall.write(task.memory, output, scope, task.timeout)
                 return output
             attempt += 1
             scope.emit(TaskRetried, attempt=attempt, feedback=feedback)
             work.revision = Revision(attempt=attempt, feedback=feedback)
+            work.deadline.renew()
 
     async def _attempt(self, work: _Work) -> tuple[_Result, bool]:
         """What the task's own worker did or, once that has finally failed, its fallback; and whether it was that."""
@@ -141,28 +146,18 @@ class TaskRunner:
         except (Dropped, BudgetExceededError):
             raise
         except Exception as error:
-            if fallback is None:
+            if fallback is None or isinstance(error.__cause__, ReplayError):  # a recording is no server that fails
                 raise
             work.scope.emit(TaskFellBack, agent=fallback.role, error=error)
+            work.deadline.renew()
         return await self._in_time(work, _Worker(fallback, node.fallback_llm, is_fallback=True)), True
 
     async def _in_time(self, work: _Work, worker: _Worker) -> _Result:
-        limit = work.node.task.timeout
         port = None
         if worker.agent is not None:
             # Getting a model ready (imports, weights) happens once for all, so it is on no task's clock.
             port = await self._assigner.port(worker.llm, worker.agent, work.brief.description)
-        if limit is None:
-            return await self._work(work, worker, port)
-        deadline = asyncio.timeout(limit)
-        try:
-            async with deadline:
-                return await self._work(work, worker, port)
-        except TimeoutError:
-            if not deadline.expired():
-                raise
-            advice = "Raise the task's timeout or make it smaller."
-            raise DeadlineExceededError("task", limit, work.activity(), advice) from None
+        return await work.deadline.keep(self._work(work, worker, port), "nothing yet")
 
     async def _work(self, work: _Work, worker: _Worker, port: ChatPort | None) -> _Result:
         if worker.agent is None or port is None:
@@ -172,14 +167,14 @@ class TaskRunner:
         job = self._job(work, worker.agent, worker, *texts)
         for message in long_context_warnings(work.brief.context):
             work.scope.emit(Warned, message=message)
-        done = await self._assigner.work(job, port, work.scope, work.watch)
+        done = await self._assigner.work(job, port, work.scope, work.deadline.watch)
         if self._manager is not None:
             self._manager.check()
         return _Result(done.text, worker.agent.role, done.tool_calls, done.value)
 
     async def _handle(self, work: _Work) -> _Result:
         node, task_input = work.node, self._task_input(work)
-        work.activity = lambda: "its handler"
+        work.deadline.watch(lambda: "its handler")
         names = tuple(each.name for each in work.brief.context)
         work.scope.emit(TaskInputPrepared, system_prompt="", user_prompt=work.brief.description, context=names)
         result = await self._caller.call(f"handler of {node.name}", handler_function(node.task.handler), task_input)
@@ -287,9 +282,9 @@ class _Result:
 
 
 class _Work:
-    """One task at work: what is resolved of it, and a way to say what it is doing."""
+    """One task at work: what is resolved of it, and its time."""
 
-    __slots__ = ("activity", "brief", "expected_output", "memory", "node", "revision", "scope")
+    __slots__ = ("brief", "deadline", "expected_output", "memory", "node", "revision", "scope")
 
     def __init__(self, node: TaskNode, brief: Brief, expected_output: str, memory: Memory, scope: Scope) -> None:
         self.node = node
@@ -298,8 +293,4 @@ class _Work:
         self.memory = memory
         self.scope = scope
         self.revision = brief.revision
-        self.activity: Callable[[], str] = lambda: "nothing yet"
-
-    def watch(self, activity: Callable[[], str]) -> None:
-        """Whoever works on it can say what it is doing."""
-        self.activity = activity
+        self.deadline = Deadline(node.task.timeout)

@@ -35,6 +35,7 @@ from ensemble_notebook.domain.event import (
     Warned,
 )
 from ensemble_notebook.domain.phase import Phase
+from ensemble_notebook.domain.review import Review, ReviewDecision, ReviewRequest
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
 from ensemble_notebook.engine.driver import STUBBORN_LIMIT_S, Driver
@@ -150,6 +151,38 @@ def test_a_task_is_cut_off_exactly_at_its_timeout_e38() -> None:
     (failure,) = result.failures
     assert isinstance(failure.error, DeadlineExceededError)
     assert (failure.error.scope, failure.error.timeout_s, failure.error.running) == ("task", 2.5, "its handler")
+
+
+def looks(seconds: float) -> Any:
+    async def look(_: Any) -> None:
+        await asyncio.sleep(seconds)
+
+    return look
+
+
+def test_guardrails_are_on_the_clock_of_their_task_e38() -> None:
+    early = task("early", handler=works(1), input_guardrails=[looks(5)], timeout=2)
+    late = task("late", handler=works(2), output_guardrails=[looks(5)], timeout=3)
+    all_in = task("all_in", handler=works(1), input_guardrails=[looks(1)], output_guardrails=[looks(1)], timeout=2.5)
+    result, events = drive(parallel(early, late, all_in, error_strategy=ErrorStrategy.PARTIAL))
+    assert times(events, TaskFailed) == {"early": 2, "late": 3, "all_in": 2.5}
+    errors = {each.name: each.error for each in result.failures}
+    assert all(isinstance(each, DeadlineExceededError) for each in errors.values())
+    assert "its input guardrails" in str(errors["early"])
+    assert "its output guardrails" in str(errors["late"])
+
+
+def test_people_are_on_no_clock_and_a_revision_has_all_the_time_again_e38() -> None:
+    decisions = iter([ReviewDecision.retry("again"), ReviewDecision.approve()])
+
+    async def decide(_: ReviewRequest) -> ReviewDecision:
+        await asyncio.sleep(10)
+        return next(decisions)
+
+    draft = task("draft", handler=works(2), timeout=3, review=Review())
+    result, events = drive(parallel(draft, review_handler=decide))
+    assert times(events, TaskCompleted) == {"draft": 24}
+    assert result.status is RunStatus.COMPLETED
 
 
 def test_a_task_that_ends_in_time_is_left_alone_e38() -> None:

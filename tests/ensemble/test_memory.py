@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from ensemble_notebook import (
     Ensemble,
@@ -82,6 +85,43 @@ def test_a_broken_store_costs_a_warning_and_never_the_task() -> None:
     output = run(ScriptedChatModel(replies=["x"]), Task.of("Talk", name="t", memory="tides"), memory=Broken())
     assert output["t"].raw == "x"
     assert ["disk gone" in output.warnings[0], "disk full" in output.warnings[1]] == [True, True]
+
+
+class Hung:
+    async def retrieve(self, scope: str, query: str, limit: int) -> Any:
+        await asyncio.Event().wait()
+
+    async def store(self, scope: str, entry: MemoryEntry) -> None:
+        await asyncio.Event().wait()
+
+
+def test_a_store_that_hangs_costs_a_warning_and_never_the_task_e38() -> None:
+    task = Task.of("Talk", name="t", memory="tides", timeout=0.1)
+    output = run(ScriptedChatModel(replies=["x"]), task, memory=Hung())
+    assert output["t"].raw == "x"
+    assert output.warnings == (
+        "The memory 'tides' could not be read for task 't': no answer within 0.1 s",
+        "The memory 'tides' could not be written for task 't': no answer within 0.1 s",
+    )
+
+
+@pytest.mark.parametrize("given", ["a text", 5, [None]], ids=repr)
+def test_a_store_that_gives_no_entries_costs_a_warning_and_never_the_task(given: Any) -> None:
+    class Odd(InMemoryStore):
+        def retrieve(self, scope: str, query: str, limit: int) -> Any:
+            return given
+
+    output = run(ScriptedChatModel(replies=["x"]), Task.of("Talk", name="t", memory="tides"), memory=Odd())
+    assert output["t"].raw == "x"
+    assert "could not be read" in output.warnings[0]
+    reading, writing = (each for each in output.events if isinstance(each, MemoryEnded))
+    assert (reading.status, writing.status) == (SpanStatus.ERROR, SpanStatus.OK)
+
+
+def test_a_scope_that_is_named_twice_is_written_once() -> None:
+    store = InMemoryStore()
+    run(ScriptedChatModel(replies=["x"]), Task.of("Talk", memory=["tides", "tides"]), memory=store)
+    assert len(store.retrieve("tides", "x", 5)) == 1
 
 
 def test_handlers_write_memory_too() -> None:

@@ -11,11 +11,13 @@ from ensemble_notebook import (
     Agent,
     Budget,
     Ensemble,
+    Fail,
     LlmToken,
     Noted,
     ReplayError,
     RunInterrupted,
     RunStatus,
+    ScriptedChatModel,
     Task,
     TaskExecutionError,
 )
@@ -123,6 +125,19 @@ def test_changed_task_is_refused_with_the_place(online, path):
     assert now[: mark.index("^") + 1].endswith("steam")
     assert advice == f"Record anew: run(record='{path}')."
     assert "Cook a steam" in "\n".join(caught.value._render_lines())
+
+
+def test_recording_that_does_not_fit_is_no_reason_to_fall_back(path):
+    def ensemble(description):
+        cook = Agent(role="Cook", goal="Cook.", llm=ScriptedChatModel(replies=[Fail(400)]))
+        chef = Agent(role="Chef", goal="Cook.", llm=ScriptedChatModel(replies=["Rest it."]))
+        return Ensemble(tasks=[Task.of(description, agent=cook, fallback=chef)])
+
+    assert ensemble("Cook a steak").run(record=path).raw == "Rest it."
+    with pytest.raises(TaskExecutionError) as caught:
+        ensemble("Cook a steam").run(replay=path)
+    assert isinstance(caught.value.__cause__.__cause__, ReplayError)
+    assert caught.value.__cause__.agent_role == "Cook"
 
 
 def test_file_that_is_no_recording_is_refused_before_anything_is_done(path):
