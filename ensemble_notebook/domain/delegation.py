@@ -7,9 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.choice import DelegationPriority, DelegationStatus
+from ensemble_notebook.errors import ValidationError
+
+_KINDS: Final = {
+    "agent_role": str,
+    "task_description": str,
+    "scope": Mapping,
+    "expected_output_schema": str | None,
+    "max_output_retries": int,
+    "metadata": Mapping,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +35,9 @@ class DelegationRequest:
         expected_output_schema: what the worker's answer should look like, as a text; None for the stock one.
         max_output_retries: corrections of an answer that does not fit the schema, where that is a JSON schema.
         metadata: for observers.
+
+    Raises:
+        ValidationError: something is of another kind, as a policy may have made it.
     """
 
     agent_role: str
@@ -35,6 +48,14 @@ class DelegationRequest:
     expected_output_schema: str | None = None
     max_output_retries: int = 0
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the kinds: workers, policies and views rely on them."""
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                wanted = getattr(kind, "__name__", str(kind))
+                raise ValidationError(f"DelegationRequest {name} must be {wanted}, got {type(value).__name__}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,12 +74,12 @@ class EnsembleDefinition(Checked):
         self._check_listeners()
         if self.capture_mode is not None:
             self._make_enum("capture_mode", CaptureMode)
-        if self.trace_exporter is not None and not callable(self.trace_exporter):
-            self._check_with_method("trace_exporter", "export", "export(trace)")
+        self._check_exporter()
         self._optional_kind("rate_limit", RateLimit)
         self._optional_kind("budget", Budget)
         if not is_vector_store(self.memory):
-            self._check_with_method("memory", "retrieve", "store(scope, entry) and retrieve(scope, query, limit)")
+            for method in ("store", "retrieve"):
+                self._check_with_method("memory", method, "store(scope, entry) and retrieve(scope, query, limit)")
         self._optional_function("review_handler", "(ReviewRequest) -> ReviewDecision")
         self._make_enum("review_policy", ReviewPolicy)
         if self.max_concurrency is not None:
@@ -122,6 +122,14 @@ class EnsembleDefinition(Checked):
             if inspect.iscoroutinefunction(call):
                 message = f"{label} is async; make it a plain function: it is called on a thread of its own."
                 raise self._refuse("listeners", message, item=index)
+
+    def _check_exporter(self) -> None:
+        exporter = self.trace_exporter
+        if exporter is not None and not callable(exporter):
+            self._check_with_method("trace_exporter", "export", "export(trace)")
+        if inspect.iscoroutinefunction(getattr(exporter, "export", None) or exporter):
+            message = "Ensemble trace_exporter is async; make it a plain function: it is called on a thread of its own."
+            raise self._refuse("trace_exporter", message)
 
     def _check_inputs(self) -> None:
         if not isinstance(self.inputs, Mapping):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ensemble_notebook.domain.choice import OnTimeout, ReviewTiming
 from ensemble_notebook.domain.definition import Checked, definition
+from ensemble_notebook.errors import ValidationError
 
 
 class Verdict(StrEnum):
@@ -28,10 +29,19 @@ class ReviewDecision:
     Attributes:
         verdict: what is to happen.
         text: the edited text, the feedback of a retry, or the reason of a rejection; else empty.
+
+    Raises:
+        ValidationError: the text is none.
     """
 
     verdict: Verdict
     text: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the text: it goes into outputs and prompts."""
+        text: object = self.text
+        if not isinstance(text, str):
+            raise ValidationError(f"ReviewDecision.{self.verdict} takes a text, got {type(text).__name__}.")
 
     @classmethod
     def approve(cls) -> ReviewDecision:

@@ -110,6 +110,7 @@ class Task(Checked):
         for index, scope in enumerate(cast("Sequence[Any]", self.memory)):
             if not isinstance(scope, str) or not scope.strip():
                 raise self._refuse("memory", f"Task memory takes names of scopes, got {scope!r}.", item=index)
+        self._set("memory", tuple(dict.fromkeys(self.memory)))
 
     def _check_context(self) -> None:
         self._make_tuple("context")

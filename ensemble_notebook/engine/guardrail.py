@@ -47,7 +47,7 @@ def _objection(said: Any) -> str | None:
     if said is None or said is True:
         return None
     if isinstance(said, GuardrailResult):
-        return None if said.is_success else said.message or "no reason given"
+        return None if said.is_success else str(said.message or "no reason given")
     if isinstance(said, str):
         return said or "no reason given"
     if said is False:

@@ -41,7 +41,7 @@ async def judge(
         case DelegationPolicyResult(verdict=PolicyVerdict.ALLOW):
             return request
         case DelegationPolicyResult(verdict=PolicyVerdict.REJECT):
-            raise Refused(result.reason.strip() or f"Policy {name!r} rejected it, and gave no reason")
+            raise Refused(str(result.reason or "").strip() or f"Policy {name!r} rejected it, and gave no reason")
         case DelegationPolicyResult(verdict=PolicyVerdict.MODIFY, request=DelegationRequest() as changed):
             return changed
     fault = f"Policy {name!r} must return allow(), reject(reason) or modify(request), and returned {_shown(result)}"

@@ -62,6 +62,22 @@ def test_a_listener_that_nobody_would_await_is_refused(listener: Any) -> None:
     assert "is async; make it a plain function" in refusal(listeners=[listener])
 
 
+class AsyncExporter:
+    async def export(self, trace: Any) -> None: ...
+
+
+@pytest.mark.parametrize("exporter", [AsyncExporter(), watch], ids=["object", "function"])
+def test_an_exporter_that_nobody_would_await_is_refused(exporter: Any) -> None:
+    assert "trace_exporter is async; make it a plain function" in refusal(trace_exporter=exporter)
+
+
+def test_a_memory_can_be_written_as_well_as_read() -> None:
+    class ReadOnly:
+        def retrieve(self, scope: str, query: str, limit: int) -> Any: ...
+
+    assert refusal(memory=ReadOnly()).startswith("Ensemble memory must be an object with store(scope, entry) and")
+
+
 @pytest.mark.parametrize("value", [0, -1, 2.0, True, "2"], ids=repr)
 def test_concurrency_is_at_least_1(value: Any) -> None:
     assert refusal(max_concurrency=value) == f"Ensemble max_concurrency must be a whole number >= 1, got {value!r}."

@@ -25,6 +25,12 @@ def approve(request: ReviewRequest) -> ReviewDecision:
     return ReviewDecision.approve()
 
 
+@pytest.mark.parametrize("make", [ReviewDecision.edit, ReviewDecision.retry, ReviewDecision.reject])
+@pytest.mark.parametrize("text", [None, 5])
+def test_a_decision_says_a_text_or_nothing(make: Any, text: Any) -> None:
+    assert f"takes a text, got {type(text).__name__}." in refusal(make, text)
+
+
 def test_a_review_is_after_the_task_and_ends_the_run_where_nobody_answers() -> None:
     review = Review()
     assert (review.timing, review.timeout, review.on_timeout) == (ReviewTiming.AFTER, 300.0, OnTimeout.EXIT_EARLY)

@@ -33,6 +33,7 @@ from ensemble_notebook.domain.review import Review, ReviewDecision
 from ensemble_notebook.domain.task import Task
 from ensemble_notebook.domain.tool import human_input
 from ensemble_notebook.engine.result import RunResult
+from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.testing.invariant import violations
 from ensemble_notebook.trace.execution import ExecutionTrace
 from tests.support.actor import Scene, perform
@@ -510,6 +511,20 @@ def test_a_policy_that_raises_refuses_e24() -> None:
     _, events = with_policies(ValueError("broken"))
     assert refusal(events) == "Policy 'policy_0' failed: ValueError: broken"
     assert isinstance(of(events, DelegationFailed)[0].error, ValueError)
+
+
+@pytest.mark.parametrize(
+    "field, value", [("agent_role", None), ("task_description", 5), ("scope", "x"), ("expected_output_schema", {})]
+)
+def test_a_request_of_another_form_is_refused_where_it_is_made_e24(field: str, value: Any) -> None:
+    fields: dict[str, Any] = {"agent_role": "Helper", "task_description": "Help.", field: value}
+    with pytest.raises(ValidationError, match=f"DelegationRequest {field} must be"):
+        DelegationRequest(**fields)
+
+
+def test_a_rejection_without_a_text_is_a_rejection_e24() -> None:
+    _, events = with_policies(DelegationPolicyResult.reject(None))  # type: ignore[arg-type]
+    assert refusal(events) == "Policy 'policy_0' rejected it, and gave no reason"
 
 
 def test_requests_are_put_to_the_policies_one_at_a_time_in_their_order_e24() -> None:

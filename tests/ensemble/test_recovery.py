@@ -79,6 +79,16 @@ def test_an_output_guardrail_passes_or_fails_in_its_own_words(said: Any, passes:
             run(task)
 
 
+def test_an_objection_may_be_anything_that_can_be_told() -> None:
+    def objects(_: TaskOutput) -> GuardrailResult:
+        return GuardrailResult.failure(ValueError("too long"))  # type: ignore[arg-type]
+
+    with pytest.raises(TaskExecutionError, match="too long") as caught:
+        run(Task.of("Cook", llm=scripted("x"), output_guardrails=[objects]))
+    (span,) = (each for each in caught.value.output.trace.spans if each.kind == "guardrail")
+    assert span.output == "too long"
+
+
 def test_the_first_objection_counts_and_every_guardrail_is_a_span() -> None:
     asked = []
 
