@@ -39,6 +39,7 @@ class PlannedTask:
     depends_on: tuple[str, ...]
     llm: str | None
     when: tuple[str, ...] = ()
+    expected_output: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +196,7 @@ def _planned(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> Planned
         depends_on=tuple(graph.tasks[index].name for index in task_edges(node)),
         llm=None if node.llm is None else llm_label(node.llm),
         when=tuple(_in_words(graph.conditions[number], graph) for number in node.when),
+        expected_output=render(node.task.expected_output, inputs),
     )
 
 

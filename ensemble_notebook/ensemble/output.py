@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.domain.choice import ExitReason, RunStatus
-from ensemble_notebook.domain.event import Event, Warned
+from ensemble_notebook.domain.event import BudgetWarning, Event, Warned
 from ensemble_notebook.domain.graph import Graph
 from ensemble_notebook.domain.metric import Metrics
 from ensemble_notebook.domain.output import Failure, Skipped, TaskOutput
@@ -120,7 +120,7 @@ class EnsembleOutput:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What was odd, in order."""
-        return tuple(event.message for event in self.events if isinstance(event, Warned))
+        return tuple(event.message for event in self.events if isinstance(event, Warned | BudgetWarning))
 
     @property
     def timeline(self) -> Any:

@@ -34,6 +34,7 @@ def document_of(trace: ExecutionTrace) -> dict[str, Any]:
     parsed = _parsed_outputs(trace.events)
     started = [task for task in trace.tasks if task.started_at is not None]
     cost = trace.cost
+    expected = {} if trace.plan is None else {each.name: each.expected_output for each in trace.plan.tasks}
     return {
         "schemaVersion": SCHEMA_VERSION,
         "captureMode": trace.capture_mode.name,
@@ -47,7 +48,7 @@ def document_of(trace: ExecutionTrace) -> dict[str, Any]:
         "totalDuration": _duration(trace.duration),
         "inputs": dict(trace.inputs),
         "agents": [_agent(agent) for agent in trace.agents],
-        "taskTraces": [_task(task, parsed) for task in started],
+        "taskTraces": [_task(task, parsed, expected.get(task.name, "")) for task in started],
         "phases": [_phase(phase) for phase in trace.phases],
         "metrics": _run_metrics(trace, started),
         "totalCostEstimate": _cost(trace.metrics, trace.spans),
@@ -74,14 +75,15 @@ def _agent(agent: PlannedAgent) -> dict[str, Any]:
     }
 
 
-def _task(task: TaskTrace, parsed: Mapping[str, Any]) -> dict[str, Any]:
+def _task(task: TaskTrace, parsed: Mapping[str, Any], expected: str = "") -> dict[str, Any]:
+    """One task; what was expected of it is known of those in the plan."""
     prompts = {"systemPrompt": task.system_prompt, "userPrompt": task.user_prompt}
     return {
         "name": task.name,
         "status": task.span.status.name,
         "agentRole": task.agent,
         "taskDescription": task.description,
-        "expectedOutput": "",
+        "expectedOutput": safe_text(expected),
         **_times(task),
         "prompts": prompts if any(prompts.values()) else None,
         "llmInteractions": [_interaction(each, place) for place, each in enumerate(task.turns)],

@@ -218,6 +218,7 @@ def test_t11_the_json_is_agent_ensemble_s_with_more_in_it(output: EnsembleOutput
     assert {"agents", "taskTraces", "metrics", "phases", "spans"} <= set(written)
     assert INSTANT.fullmatch(written["startedAt"])
     assert DURATION.fullmatch(written["totalDuration"])
+    assert written["taskTraces"][0]["expectedOutput"] == "A clear, complete answer to the task."
     for task in written["taskTraces"]:
         assert {"taskDescription", "agentRole", "llmInteractions", "metrics"} <= set(task)
         for turn in task["llmInteractions"]:
