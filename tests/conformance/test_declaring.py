@@ -331,3 +331,34 @@ def test_e7_a_failed_run_keeps_outputs_failures_and_skips() -> None:
     assert [each.name for each in output.task_outputs] == ["a"]
     assert [(each.name, str(each.error)) for each in output.failures] == [("lost", "lost failed")]
     assert [(each.name, each.kind) for each in output.skipped] == [("c", "task")]
+
+
+def test_e4_a_copy_with_other_tasks_runs_and_leaves_the_first_as_it_was() -> None:
+    first = Ensemble(tasks=[done("a")], name="kitchen", max_concurrency=2)
+    second = dataclasses.replace(first, tasks=[done("b"), done("c")])
+    assert (second.run().raw, second.name, second.max_concurrency) == ("c", "kitchen", 2)
+    assert first.run().raw == "a"
+
+
+def test_e4_listeners_are_objects_or_callables_and_see_every_event_before_run_returns() -> None:
+    class Diary:
+        def __init__(self) -> None:
+            self.events: list[Any] = []
+
+        def on_event(self, event: Any) -> None:
+            self.events.append(event)
+
+    def broken(event: Any) -> None:
+        raise ValueError("not me")
+
+    diary, seen = Diary(), []  # type: ignore[var-annotated]
+    output = Ensemble(tasks=[done("a")], listeners=[broken, diary, seen.append]).run()
+    assert tuple(diary.events) == tuple(seen) == output.events
+    assert [each.seq for each in seen] == list(range(len(seen)))
+
+
+def test_e4_one_ensemble_runs_several_times_at_once() -> None:
+    ensemble = Ensemble(tasks=[Task.of("Tell {n}", name="t", handler=lambda task: str(task.inputs["n"]))])
+    handles = [ensemble.start({"n": number}) for number in range(5)]
+    assert [handle.result(timeout=30).raw for handle in handles] == ["0", "1", "2", "3", "4"]
+    assert len({handle.run_id for handle in handles}) == 5
