@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.cell.assembly import Assembly
@@ -12,6 +13,7 @@ from ensemble_notebook.cell.mistake import Notice, Report
 from ensemble_notebook.cell.resolver import Resolver
 from ensemble_notebook.cell.source import Source
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.estimate import CostEstimate
 from ensemble_notebook.domain.graph import Graph
 from ensemble_notebook.domain.plan import ExecutionPlan, make_plan
 
@@ -48,6 +50,17 @@ class Cell:
     def plan(self) -> ExecutionPlan:
         """What a run would do. Imports and calls nothing (C4)."""
         return make_plan(self.graph, self.inputs)
+
+    def estimate(self) -> CostEstimate | None:
+        """What a run would take; None where nobody can tell without importing what the cell names (C4)."""
+        from ensemble_notebook.ensemble.estimate import estimate
+        from ensemble_notebook.ensemble.preparation import pricing_of
+
+        definition = self.definition
+        try:
+            return estimate(definition, self.graph, self.inputs, pricing_of(definition), datetime.now(UTC))
+        except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema; or no key is set
+            return None
 
     def build(self, namespace: Mapping[str, Any] | None = None) -> Ensemble:
         """The ensemble that runs; the only place where a cell's dotted names are imported (C4).

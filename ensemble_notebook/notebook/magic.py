@@ -106,6 +106,8 @@ class EnsembleMagics(Magics):
         for warning in read.warnings:
             _write(f"Warning: {warning}\n")
         display(read.plan)
+        if (estimate := read.estimate()) is not None:
+            _write(f"Estimate: {estimate}.\n")
 
     def _run(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options) -> None:
         from ensemble_notebook.notebook.mode import mode_of

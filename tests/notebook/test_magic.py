@@ -126,6 +126,15 @@ def test_dry_run_shows_the_plan_and_calls_nothing(kitchen):
     assert "_ensemble" not in kitchen.names
 
 
+def test_dry_run_says_what_a_run_would_take_where_that_can_be_told(shell, capsys):
+    assert shell.run("%%ensemble --dry-run --llm scripted\n- Write about {topic}\n- Shorten it").success
+    assert "Estimate: model calls: 2; tokens: " in capsys.readouterr().out
+    assert shell.run(
+        "%%ensemble --dry-run --llm scripted\n- {description: Name it, output_type: os.path.Thing}"
+    ).success
+    assert "Estimate" not in capsys.readouterr().out
+
+
 def test_dry_run_tells_what_can_run_and_can_never_end_well(kitchen, capsys):
     body = """
 workflow: hierarchical
