@@ -79,6 +79,11 @@ class AgentLoop:
         """What it is waiting for: tools, or the model."""
         return self._tools_at_work or self._llm.activity
 
+    @property
+    def tool_calls_made(self) -> int:
+        """How many tool calls were executed by now, whatever came of them and comes of the job."""
+        return self._executed
+
     async def run(self, system: str, user: str, task: Scope) -> AgentResult:
         """Work until the model replies with a text.
 

@@ -108,16 +108,14 @@ class Assigner:
                 task_description=description,
             ) from error
 
-    async def work(
-        self, job: Job, port: ChatPort, task: Scope, watch: Callable[[Callable[[], str]], None]
-    ) -> JobResult:
+    async def work(self, job: Job, port: ChatPort, task: Scope, watch: Callable[[AgentLoop], None]) -> JobResult:
         """Do the job, in the span `task`.
 
         Args:
             job: what.
             port: of the job's model.
             task: the span around its turns.
-            watch: given what says what it is doing.
+            watch: given what works on it, before it begins.
 
         Raises:
             AgentExecutionError, MaxIterationsExceededError: as `AgentLoop.run`.
@@ -142,7 +140,7 @@ class Assigner:
             is_fallback=job.is_fallback,
         )
         loop = AgentLoop(setting)
-        watch(lambda: loop.activity)
+        watch(loop)
         result = await loop.run(job.system, user, task)
         if job.output is None:
             return JobResult(result.text, result.tool_calls_made)

@@ -20,6 +20,7 @@ from ensemble_notebook.domain.model import ChatPort, ChatSource
 from ensemble_notebook.domain.output import TaskOutput
 from ensemble_notebook.domain.template import render
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
+from ensemble_notebook.engine.agent_loop import AgentLoop
 from ensemble_notebook.engine.assignment import Assigner, Job
 from ensemble_notebook.engine.brief import Brief, Dropped, Revision
 from ensemble_notebook.engine.call import Caller
@@ -116,7 +117,7 @@ class TaskRunner:
                 agent_role=result.role,
                 completed_at=self._clock.now(),
                 duration=timedelta(seconds=self._clock.monotonic() - started),
-                tool_call_count=result.tool_calls,
+                tool_call_count=work.tool_calls,
                 parsed_output=result.value,
                 from_fallback=is_fallback,
             )
@@ -167,10 +168,10 @@ class TaskRunner:
         job = self._job(work, worker.agent, worker, *texts)
         for message in long_context_warnings(work.brief.context):
             work.scope.emit(Warned, message=message)
-        done = await self._assigner.work(job, port, work.scope, work.deadline.watch)
+        done = await self._assigner.work(job, port, work.scope, work.watch)
         if self._manager is not None:
             self._manager.check()
-        return _Result(done.text, worker.agent.role, done.tool_calls, done.value)
+        return _Result(done.text, worker.agent.role, done.value)
 
     async def _handle(self, work: _Work) -> _Result:
         node, task_input = work.node, self._task_input(work)
@@ -189,7 +190,7 @@ class TaskRunner:
         """What a handler gave, held to the task's output type; there is nobody who could correct it."""
         if node.task.output_type is not None:
             value = _value(node.task.output_type, text, value)
-        return _Result(text, node.role, value=value)
+        return _Result(text, node.role, value)
 
     async def _texts(self, work: _Work, agent: Agent, *, is_derived: bool) -> tuple[str, str]:
         """The system prompt, and what of the user prompt says what is to be done."""
@@ -272,19 +273,18 @@ class _Worker:
 class _Result:
     """The text of a task and what stands behind it."""
 
-    __slots__ = ("role", "text", "tool_calls", "value")
+    __slots__ = ("role", "text", "value")
 
-    def __init__(self, text: str, role: str, tool_calls: int = 0, value: Any = None) -> None:
+    def __init__(self, text: str, role: str, value: Any) -> None:
         self.text = text
         self.role = role
-        self.tool_calls = tool_calls
         self.value = value
 
 
 class _Work:
-    """One task at work: what is resolved of it, and its time."""
+    """One task at work: what is resolved of it, its time, and the agents that have worked on it by now."""
 
-    __slots__ = ("brief", "deadline", "expected_output", "memory", "node", "revision", "scope")
+    __slots__ = ("_loops", "brief", "deadline", "expected_output", "memory", "node", "revision", "scope")
 
     def __init__(self, node: TaskNode, brief: Brief, expected_output: str, memory: Memory, scope: Scope) -> None:
         self.node = node
@@ -294,3 +294,14 @@ class _Work:
         self.scope = scope
         self.revision = brief.revision
         self.deadline = Deadline(node.task.timeout)
+        self._loops: list[AgentLoop] = []
+
+    def watch(self, loop: AgentLoop) -> None:
+        """An agent begins."""
+        self._loops.append(loop)
+        self.deadline.watch(lambda: loop.activity)
+
+    @property
+    def tool_calls(self) -> int:
+        """Executed calls of all agents, also of those who failed or were asked to do it again (E7)."""
+        return sum(loop.tool_calls_made for loop in self._loops)

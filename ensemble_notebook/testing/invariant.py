@@ -170,7 +170,7 @@ def _usage(events: Iterable[ev.Event], spans: Mapping[str, Span]) -> Iterator[st
 def _tool_calls(spans: Mapping[str, Span], task_id: str) -> int:
     """Executed tool calls of a task, without those of workers."""
     calls = (span for span in spans.values() if span.kind is SpanKind.TOOL and span.task_id == task_id)
-    return sum(span.status is not SpanStatus.SKIPPED and span.outcome is not None for span in calls)
+    return sum(span.status is not SpanStatus.SKIPPED for span in calls)
 
 
 def _sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:

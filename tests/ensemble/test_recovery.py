@@ -16,6 +16,8 @@ from ensemble_notebook import (
     GuardrailResult,
     GuardrailViolationError,
     OutputParsingError,
+    Review,
+    ReviewDecision,
     ScriptedChatModel,
     SpanStatus,
     Task,
@@ -23,8 +25,10 @@ from ensemble_notebook import (
     TaskFellBack,
     TaskInput,
     TaskOutput,
+    ToolUse,
     TurnStarted,
 )
+from ensemble_notebook.testing.invariant import violations
 
 
 @dataclass
@@ -136,6 +140,22 @@ def test_a_fallback_takes_over_with_the_same_input_once_the_agent_has_finally_fa
     assert turns == [("Star", False), ("Understudy", True)]
     prompts = [each.user_prompt for each in output.events if type(each).__name__ == "TaskInputPrepared"]
     assert prompts[0] == prompts[1]
+
+
+def test_the_tool_calls_of_all_who_worked_on_a_task_count_e7() -> None:
+    def chop(what: str) -> str:
+        """Chop something."""
+        return f"chopped {what}"
+
+    use = ToolUse("chop", {"what": "onions"})
+    decisions = iter([ReviewDecision.retry("finer"), ReviewDecision.approve()])
+    cook = Agent(role="Cook", goal="Cook.", llm=scripted(use, Fail(400), Fail(400)), tools=[chop])
+    chef = Agent(role="Chef", goal="Cook.", llm=scripted(use, use, "rough", "fine"), tools=[chop])
+    task = Task.of("Chop", name="chop", agent=cook, fallback=chef, review=Review())
+    output = run(task, review_handler=lambda request: next(decisions))
+    assert (output.raw, output["chop"].tool_call_count, output.total_tool_calls) == ("fine", 3, 3)
+    assert output.metrics.tool_call_count == 3
+    assert violations(output.trace) == []
 
 
 def test_there_is_no_fallback_of_a_fallback() -> None:
