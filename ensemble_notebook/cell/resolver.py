@@ -18,7 +18,7 @@ from ensemble_notebook.cell.node import ScalarNode
 from ensemble_notebook.domain.limit import Budget, RateLimit
 from ensemble_notebook.domain.output_type import output_type_fault
 from ensemble_notebook.domain.secret import holds_key
-from ensemble_notebook.domain.tool import is_langchain_tool
+from ensemble_notebook.domain.tool import human_input, is_langchain_tool
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.spec import FORMS, parse_spec
 
@@ -98,6 +98,8 @@ class Resolver:
             raise MisreadError(node.place, f"{quoted(name)} can't be the name of {what}.", hint)
         if name in self._namespace:
             return self._namespace[name]
+        if name == human_input.__name__:  # the one tool that is there without an import
+            return human_input
         if self._is_trusting:
             return sort.stand_in(name)
         raise self._missing(node, what, sort)

@@ -103,6 +103,20 @@ def test_review_of_a_task_edits_its_output():
     assert run(text, {"model": says("Done"), "ask": ask}).raw == "Done!"
 
 
+def test_agent_asks_a_person_without_an_import():
+    model = says(ToolUse("human_input", {"question": "Where?"}), "Brest it is.")
+    output = run(
+        """
+llm: model
+review_handler: answer
+agents: {Planner: {goal: Plan, tools: [human_input]}}
+tasks: {trip: {description: Plan a trip, agent: Planner}}
+""",
+        {"model": model, "answer": lambda request: ReviewDecision.edit("Brest")},
+    )
+    assert (output.raw, list(output.frames.tool_calls["result"])) == ("Brest it is.", ["Brest"])
+
+
 def test_task_that_reviews_its_phase_sends_it_back():
     verdicts = iter(["RETRY: shorter", "APPROVE"])
     model = ScriptedChatModel.match({"Look at it": lambda _: next(verdicts)}, replies=["long", "short"])
