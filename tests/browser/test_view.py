@@ -115,3 +115,34 @@ def test_the_kitchen_burns_in_the_dark(open_notebook: Opener) -> None:
     photograph("kitchen-burnt-dark", notebook.page)
     background = burnt.evaluate("root => getComputedStyle(root).backgroundColor")
     assert max(int(part) for part in re.findall(r"\d+", background)[:3]) < 80
+
+
+def test_a_manager_s_refused_wish_says_why(open_notebook: Opener) -> None:
+    notebook = open_notebook(lesson="03-manager-and-workers.ipynb")
+    notebook.run_to_end(0, 1, 4)
+    notebook.run(5)
+    timeline = notebook.timeline(5)
+    wait_for_text(timeline, "reporter_1", 60)
+    photograph("manager-live-light", notebook.page)
+    notebook.wait_until_done(5)
+    assert "Completed" in timeline.inner_text()
+    assert "scripted model" in timeline.inner_text()
+    assert all(name in timeline.inner_text() for name in ("manager", "reporter_1", "historian_1", "writer_1"))
+    timeline.get_by_role("button", name="4 errors: show the next").click()
+    wait_for_text(timeline, "stage 1 is not yet complete")
+    photograph("manager-refused-light", timeline)
+
+
+def test_waits_and_a_spent_budget_show_in_the_dark(open_notebook: Opener) -> None:
+    notebook = open_notebook(lesson="04-when-things-fail.ipynb", theme="dark")
+    notebook.run_to_end(0, 1, 2)
+    retried = notebook.timeline(2)
+    retried.get_by_role("button", name="1 retried: show the next").click()
+    wait_for_text(retried, "429")
+    notebook.run_to_end(23, 24)
+    budget = notebook.timeline(24).inner_text()
+    assert "Budget exceeded" in budget
+    assert "5 of 5 calls" in budget
+    notebook.run_to_end(26)
+    assert "4/4 tasks" in notebook.timeline(26).inner_text()
+    photograph("limits-dark", notebook.page)

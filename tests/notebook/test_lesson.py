@@ -192,7 +192,7 @@ def test_a_busy_server_is_asked_again_and_a_dead_one_is_replaced() -> None:
 
 
 def test_the_error_strategies_end_as_they_say() -> None:
-    table = defaultdict(list)
+    table: defaultdict[str, list[str]] = defaultdict(list)
     for line in below(STORM, "end_of(replace(").splitlines():  # of a table in two parts, one below the other
         name, *statuses = line.split() or [""]
         table[name] += statuses
