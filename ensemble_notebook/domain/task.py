@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ensemble_notebook.domain.agent import Agent, check_llm, check_tools
+from ensemble_notebook.domain.choice import ReviewTiming
 from ensemble_notebook.domain.condition import Condition, make_conditions
 from ensemble_notebook.domain.definition import Checked, definition
 from ensemble_notebook.domain.limit import RateLimit
@@ -98,6 +99,9 @@ class Task(Checked):
         for index, each in enumerate(cast("Sequence[Any]", self.review)):
             if not isinstance(each, Review):
                 message = f"Task review takes Review(timing=...), got {type(each).__name__}."
+                raise self._refuse("review", message, item=index)
+            if each.timing is ReviewTiming.DURING and self.handler is not None:
+                message = "Task review 'during' asks before tool calls, and a handler makes none: use before or after."
                 raise self._refuse("review", message, item=index)
             if each.timing in timings:
                 raise self._refuse("review", f"Task review has two gates {each.timing.value!r}. Keep one.", item=index)

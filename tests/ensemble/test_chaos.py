@@ -30,6 +30,9 @@ from ensemble_notebook import (
     LlmAttemptStarted,
     RunInterrupted,
     Task,
+    TaskCompleted,
+    TaskFailed,
+    TaskStarted,
     Workflow,
 )
 from tests.support.openai_server import Answer, OpenAIServer, Request
@@ -114,10 +117,14 @@ def ensemble(seed: int, llm: str) -> Ensemble:
     return Ensemble(tasks=tasks, cost=RATES, workflow=Workflow.PARALLEL, error_strategy=strategy)
 
 
-def open_attempts(events: Sequence[Event]) -> int:
-    """Requests that have neither been answered nor been given up."""
-    started = sum(isinstance(each, LlmAttemptStarted) for each in events)
-    return started - sum(isinstance(each, LlmAttemptEnded) for each in events)
+def is_hanging(events: Sequence[Event], hung: int) -> bool:
+    """Whether every task that is at work waits for one of so many requests that hang, and for nothing else."""
+
+    def count(*kinds: type[Event]) -> int:
+        return sum(isinstance(each, kinds) for each in events)
+
+    working = count(TaskStarted) - count(TaskCompleted, TaskFailed)
+    return working == hung == count(LlmAttemptStarted) - count(LlmAttemptEnded)
 
 
 async def run(seed: int, llm: str, chaos: Chaos) -> EnsembleOutput:
@@ -128,7 +135,7 @@ async def run(seed: int, llm: str, chaos: Chaos) -> EnsembleOutput:
         with chaos.lock:
             chaos.hanging.add(f"s{seed}")
         # What was under way comes in first: nobody can know what a lost reply cost.
-        while not handle.is_done and open_attempts(handle.events) != chaos.hung[f"s{seed}"]:  # noqa: ASYNC110
+        while not handle.is_done and not is_hanging(handle.events, chaos.hung[f"s{seed}"]):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         handle.cancel()
     try:

@@ -260,3 +260,8 @@ def test_an_edited_typed_output_is_read_again() -> None:
     )
     output = run(task, decide=always(ReviewDecision.edit('{"city": "Lorient"}')))
     assert output["city"].parsed_output == {"city": "Lorient"}
+
+
+def test_a_handler_has_no_tool_calls_to_review() -> None:
+    with pytest.raises(ValidationError, match="a handler makes none"):
+        draft(review=Review("during"))
