@@ -10,7 +10,7 @@ import json
 import re
 import sys
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 _FENCE: Final = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
@@ -55,7 +55,7 @@ class OutputFormat:
         for value in _candidates(text):
             try:
                 return self._check(value)
-            except Exception as error:  # noqa: BLE001 - pydantic's, jsonschema's, or a validator of the user
+            except Exception as error:  # noqa: BLE001 - pydantic's, the schema validator's, or a validator of the user
                 faults.append(_fault(error))
         raise ValueError(faults[0] if faults else "it holds no complete JSON value")
 
@@ -108,10 +108,15 @@ def _known_to_pydantic(kind: Any) -> Any:
     return make(kind.__name__, typing.get_type_hints(kind, include_extras=True), total=kind.__total__)
 
 
-def _schema_check(schema: Mapping[str, Any]) -> Any:
-    from jsonschema.validators import validator_for
+def _schema_check(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """What holds a value to a schema.
 
-    validator = validator_for(schema)(schema)
+    Raises:
+        Exception: it is no schema, or refers to another document, which nobody fetches (E43).
+    """
+    from jsonschema_rs import validator_for
+
+    validator = validator_for(dict(schema), retriever=_refuse)
 
     def check(value: Any) -> Any:
         validator.validate(value)
@@ -120,12 +125,15 @@ def _schema_check(schema: Mapping[str, Any]) -> Any:
     return check
 
 
+def _refuse(address: str) -> Any:
+    raise LookupError(f"{address} is not fetched; put its definitions under $defs")
+
+
 def _fault(error: Exception) -> str:
     """What is wrong, on one line, with the place in the value."""
     if callable(errors := getattr(error, "errors", None)):
         faults = [f"{'.'.join(map(str, each['loc'])) or 'the value'}: {each['msg']}" for each in errors()]
         return "; ".join(faults)
-    if (path := getattr(error, "json_path", None)) is not None:
-        place = str(path).removeprefix("$").removeprefix(".") or "the value"
-        return f"{place}: {getattr(error, 'message', error)}"
+    if (path := getattr(error, "instance_path", None)) is not None:
+        return f"{'.'.join(map(str, path)) or 'the value'}: {getattr(error, 'message', error)}"
     return " ".join(str(error).split()) or type(error).__name__

@@ -205,6 +205,6 @@ def _type_problems(graph: Graph) -> Iterator[Problem]:
             continue
         try:
             output_format(node.task.output_type)
-        except Exception as error:  # noqa: BLE001 - pydantic's for fields that JSON does not know, jsonschema's
+        except Exception as error:  # noqa: BLE001 - pydantic's for fields that JSON does not know, the validator's
             message = f"The output_type of task {node.name!r} has no JSON schema: {one_line(error)}"
             yield Problem(message, node.task, "output_type")

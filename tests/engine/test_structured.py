@@ -68,8 +68,8 @@ def test_every_kind_of_type_is_read() -> None:
         (Verdict, '{"title": "Tides"}', "score: Field required"),
         (Verdict, '{"title": "Tides", "score": 11}', "score: Input should be less than or equal to 10"),
         (Trip, '{"place": {"name": "x", "tags": 3}, "days": 1}', "place.tags: Input should be a valid list"),
-        (SCHEMA, "{}", "the value: 'city' is a required property"),
-        (SCHEMA, '{"city": 3}', "city: 3 is not of type 'string'"),
+        (SCHEMA, "{}", 'the value: "city" is a required property'),
+        (SCHEMA, '{"city": 3}', 'city: 3 is not of type "string"'),
     ],
 )
 def test_what_does_not_fit_is_named_with_its_place(kind: Any, text: str, fault: str) -> None:
@@ -99,3 +99,9 @@ def test_a_value_in_any_prose_without_braces_comes_back(value: dict[str, Any], p
 def test_a_long_run_of_brackets_is_given_up_soon() -> None:
     with pytest.raises(ValueError, match="no complete JSON value"):
         output_format(SCHEMA).read("[" * 20_000)
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/place.json", "file:///etc/hostname"])
+def test_a_schema_elsewhere_is_not_fetched(address: str) -> None:
+    with pytest.raises(Exception, match="not fetched; put its definitions under"):
+        output_format({"type": "object", "properties": {"place": {"$ref": address}}})
