@@ -36,7 +36,7 @@ class Metrics:
     Attributes:
         input_tokens, output_tokens, total_tokens: the known part of the sums.
         tokens_complete: False when some request's tokens are unknown.
-        llm_call_count: model calls asked for; `llm_attempt_count` counts the physical requests behind them.
+        llm_call_count: model calls of which a request was sent; `llm_attempt_count` counts the requests behind them.
         tool_call_count: executed tool calls.
         delegation_count: delegations that were asked for, refused ones included.
         memory_retrieve_count, memory_store_count: memory operations.

@@ -75,7 +75,10 @@ class LlmCaller:
         except AgentExecutionError as error:
             scope.emit(LlmCallFailed, error=error.__cause__ or error, status=SpanStatus.ERROR)
             raise
-        except (BudgetExceededError, RateLimitTimeoutError) as error:
+        except BudgetExceededError as error:
+            scope.emit(LlmCallFailed, error=error, status=SpanStatus.SKIPPED)
+            raise
+        except RateLimitTimeoutError as error:
             scope.emit(LlmCallFailed, error=error, status=SpanStatus.ERROR)
             raise
         scope.emit(

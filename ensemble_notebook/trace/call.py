@@ -95,14 +95,13 @@ class CallFold:
         span.max_attempts, span.is_scripted = event.max_attempts, event.is_scripted
         span.lane = self._lanes.setdefault(span.task_id, LanePool()).take()
         self.is_scripted = self.is_scripted or event.is_scripted
-        for tally in self._tree.sums_around(span):
-            tally.llm_call_count += 1
 
     def _attempt_started(self, event: ev.LlmAttemptStarted) -> None:
         span = self._tree.begin(event, SpanKind.ATTEMPT, f"attempt {event.attempt}")
         span.attempt, span.usage_leaf = event.attempt, True
         for tally in self._tree.sums_around(span):
             tally.llm_attempt_count += 1
+            tally.llm_call_count += event.attempt == 1  # a call that no budget let through was none
         call = span.parent
         if call is None:
             return

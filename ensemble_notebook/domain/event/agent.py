@@ -89,7 +89,7 @@ class LlmCallCompleted(Event):
 
 @event
 class LlmCallFailed(Event):
-    """No reply, retries included; `status` is ERROR or CANCELLED."""
+    """No reply, retries included; `status` is ERROR, CANCELLED, or SKIPPED where the budget let no request through."""
 
     error: BaseException
     status: SpanStatus
