@@ -56,6 +56,14 @@ class Dropped(Exception):  # noqa: N818 - no error
         self.reason = reason
 
 
+class Kept(Exception):  # noqa: N818 - no error
+    """Ends a task that was sent back and could not be redone: its cause says why, and the earlier output stays."""
+
+    def __init__(self, output: TaskOutput) -> None:
+        super().__init__(f"the earlier output of {output.name!r} is kept")
+        self.output = output
+
+
 def drop_of(error: BaseException) -> Dropped | BudgetExceededError | None:
     """What in the chain of causes of an error ended the task without being a failure; None where it is one."""
     seen: set[int] = set()

@@ -26,7 +26,7 @@ from ensemble_notebook.domain.graph import PhaseNode, TaskNode
 from ensemble_notebook.domain.model import ChatSource
 from ensemble_notebook.domain.output import Failure, Skipped, TaskOutput
 from ensemble_notebook.domain.review import ReviewDecision, Verdict
-from ensemble_notebook.engine.brief import drop_of
+from ensemble_notebook.engine.brief import Kept, drop_of
 from ensemble_notebook.engine.briefing import Briefing
 from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.clock import Clock
@@ -239,19 +239,24 @@ class Driver:
         if task.cancelled():
             self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
         elif (error := task.exception()) is not None:
-            if self._is_drop(error):
+            is_drop = self._is_drop(error)
+            if isinstance(error, Kept):
+                self._complete(node, error.output)
+            elif is_drop:
                 self._skip(node, message_of(drop_of(error) or error))
                 self._advance(TaskDropped(node.index))
             else:
                 self._lost(node, error, SpanStatus.ERROR)
         else:
-            output = task.result()
-            self.result.outputs[node.index] = output
-            self._task_scopes[node.index].emit(TaskCompleted, output=output)
-            if self._conditions.look_at(node.index):
-                self._crew.send(node, self._conditions.judge(node.index, output), self._judged)
-            else:
-                self._advance(TaskSucceeded(node.index))
+            self._complete(node, task.result())
+
+    def _complete(self, node: TaskNode, output: TaskOutput) -> None:
+        self.result.outputs[node.index] = output
+        self._task_scopes[node.index].emit(TaskCompleted, output=output)
+        if self._conditions.look_at(node.index):
+            self._crew.send(node, self._conditions.judge(node.index, output), self._judged)
+        else:
+            self._advance(TaskSucceeded(node.index))
 
     def _judged(self, node: TaskNode, task: asyncio.Task[frozenset[int]]) -> None:
         """The conditions on the output of a task are decided, unless the run was stopped meanwhile."""

@@ -22,7 +22,7 @@ from ensemble_notebook.domain.template import render
 from ensemble_notebook.domain.tool import TaskInput, ToolResult
 from ensemble_notebook.engine.agent_loop import AgentLoop
 from ensemble_notebook.engine.assignment import Assigner, Job
-from ensemble_notebook.engine.brief import Brief, Dropped, Revision
+from ensemble_notebook.engine.brief import Brief, Dropped, Kept, Revision
 from ensemble_notebook.engine.call import Caller
 from ensemble_notebook.engine.clock import Clock
 from ensemble_notebook.engine.deadline import Deadline
@@ -94,50 +94,63 @@ class TaskRunner:
 
         Raises:
             Dropped: a person ended the run before this task was done.
+            Kept: the same, or the budget, while the task was being redone; with the output that it had before.
             BudgetExceededError: a model request did not fit into the budget.
             Exception: whatever ended it; a model's failure as `AgentExecutionError`, a handler's as it was raised.
         """
-        started, task = self._clock.monotonic(), node.task
-        memory = NOTHING
-        if task.memory:
-            memory = await self._recall.read(task.memory, brief.description, scope, task.timeout)
-        if self._gates.are_open:
-            brief = await self._gates.before(node, brief, scope)
-        work = _Work(node, brief, render(task.expected_output, self._inputs), memory, scope)
-        if task.input_guardrails:
-            looking = guard("input", task.input_guardrails, self._task_input(work), self._caller, scope)
-            await work.deadline.keep(looking, "its input guardrails")
+        work = await self._begin(node, brief, scope)
+        output, feedback = await self._try(work)
         attempt = 1
-        while True:
-            result, is_fallback = await self._attempt(work)
-            output = TaskOutput(
-                name=node.name,
-                raw=result.text,
-                task_description=brief.description,
-                agent_role=result.role,
-                completed_at=self._clock.now(),
-                duration=timedelta(seconds=self._clock.monotonic() - started),
-                tool_call_count=work.tool_calls,
-                parsed_output=result.value,
-                from_fallback=is_fallback,
-            )
-            feedback = None
-            if task.output_guardrails:
-                looking = guard("output", task.output_guardrails, output, self._caller, scope)
-                await work.deadline.keep(looking, "its output guardrails")
-            if self._gates.are_open:
-                shown = output
-                output, feedback = await self._gates.after(node, output, brief, scope)
-                if output is not shown and task.output_type is not None:
-                    output = replace(output, parsed_output=_value(task.output_type, output.raw))
-            if feedback is None:
-                if task.memory:
-                    await self._recall.write(task.memory, output, scope, task.timeout)
-                return output
+        while feedback is not None:
             attempt += 1
             scope.emit(TaskRetried, attempt=attempt, feedback=feedback)
             work.revision = Revision(attempt=attempt, feedback=feedback)
             work.deadline.renew()
+            try:
+                output, feedback = await self._try(work)
+            except (Dropped, BudgetExceededError) as stop:
+                raise Kept(output) from stop
+        if node.task.memory:
+            await self._recall.write(node.task.memory, output, scope, node.task.timeout)
+        return output
+
+    async def _begin(self, node: TaskNode, brief: Brief, scope: Scope) -> _Work:
+        """All that comes before the first try."""
+        started, task, memory = self._clock.monotonic(), node.task, NOTHING
+        if task.memory:
+            memory = await self._recall.read(task.memory, brief.description, scope, task.timeout)
+        if self._gates.are_open:
+            brief = await self._gates.before(node, brief, scope)
+        work = _Work(node, brief, render(task.expected_output, self._inputs), memory, scope, started)
+        if task.input_guardrails:
+            looking = guard("input", task.input_guardrails, self._task_input(work), self._caller, scope)
+            await work.deadline.keep(looking, "its input guardrails")
+        return work
+
+    async def _try(self, work: _Work) -> tuple[TaskOutput, str | None]:
+        """One attempt: its output, and the feedback of a review that wants it redone."""
+        node, task = work.node, work.node.task
+        result, is_fallback = await self._attempt(work)
+        output = TaskOutput(
+            name=node.name,
+            raw=result.text,
+            task_description=work.brief.description,
+            agent_role=result.role,
+            completed_at=self._clock.now(),
+            duration=timedelta(seconds=self._clock.monotonic() - work.started),
+            tool_call_count=work.tool_calls,
+            parsed_output=result.value,
+            from_fallback=is_fallback,
+        )
+        if task.output_guardrails:
+            looking = guard("output", task.output_guardrails, output, self._caller, work.scope)
+            await work.deadline.keep(looking, "its output guardrails")
+        if not self._gates.are_open:
+            return output, None
+        reviewed, feedback = await self._gates.after(node, output, work.brief, work.scope)
+        if reviewed is not output and task.output_type is not None:
+            reviewed = replace(reviewed, parsed_output=_value(task.output_type, reviewed.raw))
+        return reviewed, feedback
 
     async def _attempt(self, work: _Work) -> tuple[_Result, bool]:
         """What the task's own worker did or, once that has finally failed, its fallback; and whether it was that."""
@@ -284,14 +297,17 @@ class _Result:
 class _Work:
     """One task at work: what is resolved of it, its time, and the agents that have worked on it by now."""
 
-    __slots__ = ("_loops", "brief", "deadline", "expected_output", "memory", "node", "revision", "scope")
+    __slots__ = ("_loops", "brief", "deadline", "expected_output", "memory", "node", "revision", "scope", "started")
 
-    def __init__(self, node: TaskNode, brief: Brief, expected_output: str, memory: Memory, scope: Scope) -> None:
+    def __init__(
+        self, node: TaskNode, brief: Brief, expected_output: str, memory: Memory, scope: Scope, started: float
+    ) -> None:
         self.node = node
         self.brief = brief
         self.expected_output = expected_output
         self.memory = memory
         self.scope = scope
+        self.started = started
         self.revision = brief.revision
         self.deadline = Deadline(node.task.timeout)
         self._loops: list[AgentLoop] = []

@@ -12,6 +12,7 @@ import pytest
 
 from ensemble_notebook import (
     Agent,
+    Budget,
     Ensemble,
     EnsembleOutput,
     ExitReason,
@@ -265,3 +266,11 @@ def test_an_edited_typed_output_is_read_again() -> None:
 def test_a_handler_has_no_tool_calls_to_review() -> None:
     with pytest.raises(ValidationError, match="a handler makes none"):
         draft(review=Review("during"))
+
+
+def test_an_output_that_can_t_be_redone_within_the_budget_is_kept() -> None:
+    task = Task.of("Write", name="letter", llm=ScriptedChatModel(replies=["Draft.", "never"]), review=Review())
+    decide = always(ReviewDecision.retry("Shorter."))
+    output = run(task, Task.of("Send", name="send", handler=say("sent")), decide=decide, budget=Budget(max_llm_calls=1))
+    assert (output.status, output["letter"].raw) == (RunStatus.BUDGET_EXCEEDED, "Draft.")
+    assert [each.name for each in output.skipped] == ["send"]
