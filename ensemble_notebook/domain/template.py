@@ -49,4 +49,4 @@ def render(text: str, inputs: Mapping[str, Any]) -> str:
         value = inputs.get(match[2], match[0])
         return "" if value is None else str(value)
 
-    return _PLACEHOLDER.sub(fill, text)
+    return _PLACEHOLDER.sub(fill, text) if "{" in text else text

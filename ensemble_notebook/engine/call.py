@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from types import FunctionType
 from typing import Any, TypeVar
 
 from ensemble_notebook.engine.worker import WorkerPool, contained
@@ -55,6 +56,8 @@ async def keep_inside(awaitable: Awaitable[T]) -> T:
 
 def is_async(function: Any) -> bool:
     """True for async functions, also behind partials, methods and callable objects."""
+    if type(function) is FunctionType and function.__code__.co_flags & inspect.CO_COROUTINE:
+        return True  # most of those that are; the whole question costs more than running a small task
     if not callable(function):
         return False
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -167,28 +167,25 @@ class TaskRunner:
         return await self._in_time(work, _Worker(fallback, node.fallback_llm, is_fallback=True)), True
 
     async def _in_time(self, work: _Work, worker: _Worker) -> _Result:
-        port = None
-        if worker.agent is not None:
-            # Getting a model ready (imports, weights) happens once for all, so it is on no task's clock.
-            port = await self._assigner.port(worker.llm, worker.agent, work.brief.description)
-        return await work.deadline.keep(self._work(work, worker, port), "nothing yet")
+        if worker.agent is None:
+            return await work.deadline.keep(self._handle(work), "its handler")
+        # Getting a model ready (imports, weights) happens once for all, so it is on no task's clock.
+        port = await self._assigner.port(worker.llm, worker.agent, work.brief.description)
+        return await work.deadline.keep(self._assign(work, worker, worker.agent, port), "nothing yet")
 
-    async def _work(self, work: _Work, worker: _Worker, port: ChatPort | None) -> _Result:
-        if worker.agent is None or port is None:
-            return await self._handle(work)
+    async def _assign(self, work: _Work, worker: _Worker, agent: Agent, port: ChatPort) -> _Result:
         is_derived = work.node.task.agent is None and not worker.is_fallback
-        texts = await self._texts(work, worker.agent, is_derived=is_derived)
-        job = self._job(work, worker.agent, worker, *texts)
+        texts = await self._texts(work, agent, is_derived=is_derived)
+        job = self._job(work, agent, worker, *texts)
         for message in long_context_warnings(work.brief.context):
             work.scope.emit(Warned, message=message)
         done = await self._assigner.work(job, port, work.scope, work.watch)
         if self._manager is not None:
             self._manager.check()
-        return _Result(done.text, worker.agent.role, done.value)
+        return _Result(done.text, agent.role, done.value)
 
     async def _handle(self, work: _Work) -> _Result:
         node, task_input = work.node, self._task_input(work)
-        work.deadline.watch(lambda: "its handler")
         names = tuple(each.name for each in work.brief.context)
         work.scope.emit(TaskInputPrepared, system_prompt="", user_prompt=work.brief.description, context=names)
         result = await self._caller.call(f"handler of {node.name}", handler_function(node.task.handler), task_input)

@@ -10,6 +10,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, Final
 
 from ensemble_notebook.domain.choice import ToolOutcome
@@ -120,7 +121,8 @@ class Toolbox:
 
 def handler_function(handler: Any) -> Callable[[TaskInput], Any]:
     """The function that a handler is. A tool as handler gets the last context output, else the description (E2)."""
-    if callable(handler) and not is_langchain_tool(handler) and not is_agent_tool(handler):
+    is_function = type(handler) is FunctionType  # told at once; most are
+    if is_function or (callable(handler) and not is_langchain_tool(handler) and not is_agent_tool(handler)):
         function: Callable[[TaskInput], Any] = handler
         return function
     tool = next(iter(_tools_of(handler)))
