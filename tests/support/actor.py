@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ensemble_notebook.domain.choice import ExitReason
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.event import Event
 from ensemble_notebook.domain.model import Fault, ModelReply, ToolCall, ToolSpec
-from ensemble_notebook.domain.plan import make_plan
-from ensemble_notebook.domain.rule import check_ensemble
-from ensemble_notebook.engine.driver import Driver
-from ensemble_notebook.engine.order import Order
 from ensemble_notebook.engine.result import RunResult
-from ensemble_notebook.engine.stream import EventStream
-from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual
+from tests.support.drive import drive
 
 
 @dataclass
@@ -107,34 +100,4 @@ def perform(
     **order: Any,
 ) -> tuple[RunResult, list[Event]]:
     """A whole run in virtual time, stopped after so many seconds."""
-    loop = VirtualLoop()
-    graph, warnings = check_ensemble(made)
-
-    async def main() -> tuple[RunResult, list[Event]]:
-        whole = Order(
-            graph=graph,
-            plan=make_plan(graph, made.inputs),
-            name=made.name,
-            workflow=made.workflow.value,
-            error_strategy=made.error_strategy,
-            inputs=made.inputs,
-            max_concurrency=made.max_concurrency,
-            warnings=warnings,
-            streams=False,
-            budget=made.budget,
-            delegation_policies=made.delegation_policies,
-            max_delegation_depth=made.max_delegation_depth,
-            constraints=made.hierarchical_constraints,
-            manager_prompt=made.manager_prompt,
-            **order,
-        )
-        clock = LoopClock(loop)
-        stream = EventStream("r", clock)
-        driver = Driver(whole, Cast(plays, takes_schema=takes_schema), stream, clock)
-        if stop_after is not None:
-            loop.call_later(stop_after, driver.stop, ExitReason.INTERRUPTED)
-        result = await driver.run()
-        await asyncio.sleep(60)  # what outlives the run would still be heard of
-        return result, stream.events
-
-    return run_virtual(main(), loop)
+    return drive(made, stop_after, source=Cast(plays, takes_schema=takes_schema), **order)

@@ -9,7 +9,7 @@ from typing import Any
 from ensemble_notebook.domain.choice import ExitReason, Workflow
 from ensemble_notebook.domain.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.event import Event
-from ensemble_notebook.domain.model import ChatPort
+from ensemble_notebook.domain.model import ChatPort, ChatSource
 from ensemble_notebook.domain.plan import make_plan
 from ensemble_notebook.domain.rule import check_ensemble
 from ensemble_notebook.domain.task import Task
@@ -36,23 +36,31 @@ class NoModels:
         raise OSError("the weights are gone")
 
 
-def driver_of(made: EnsembleDefinition, clock: Clock, sinks: Sequence[Sink] = ()) -> tuple[Driver, list[Event]]:
+def driver_of(
+    made: EnsembleDefinition, clock: Clock, sinks: Sequence[Sink] = (), source: ChatSource | None = None, **order: Any
+) -> tuple[Driver, list[Event]]:
+    """The driver of a run on the current loop, and its events; `order` says more than the definition does."""
     graph, warnings = check_ensemble(made)
-    order = Order(
-        graph=graph,
-        plan=make_plan(graph, made.inputs),
-        name=made.name,
-        workflow=made.workflow.value,
-        error_strategy=made.error_strategy,
-        inputs=made.inputs,
-        max_concurrency=made.max_concurrency,
-        warnings=warnings,
-        streams=False,
-        review_handler=made.review_handler,
-        review_policy=made.review_policy,
-    )
+    whole = {
+        "graph": graph,
+        "plan": make_plan(graph, made.inputs),
+        "name": made.name,
+        "workflow": made.workflow.value,
+        "error_strategy": made.error_strategy,
+        "inputs": made.inputs,
+        "max_concurrency": made.max_concurrency,
+        "warnings": warnings,
+        "streams": False,
+        "budget": made.budget,
+        "review_handler": made.review_handler,
+        "review_policy": made.review_policy,
+        "delegation_policies": made.delegation_policies,
+        "max_delegation_depth": made.max_delegation_depth,
+        "constraints": made.hierarchical_constraints,
+        "manager_prompt": made.manager_prompt,
+    }
     stream = EventStream("r", clock, sinks)
-    return Driver(order, NoModels(), stream, clock), stream.events
+    return Driver(Order(**whole | order), source or NoModels(), stream, clock), stream.events
 
 
 def drive(
@@ -60,12 +68,14 @@ def drive(
     stop_after: float | None = None,
     close_after: float | None = None,
     why: ExitReason = ExitReason.USER_EXIT_EARLY,
+    source: ChatSource | None = None,
+    **order: Any,
 ) -> tuple[RunResult, list[Event]]:
     """Run under virtual time, closed or stopped after so many seconds; what outlives the run is given time to end."""
     loop = VirtualLoop()
 
     async def main() -> tuple[RunResult, list[Event]]:
-        driver, events = driver_of(made, LoopClock(loop))
+        driver, events = driver_of(made, LoopClock(loop), source=source, **order)
         if close_after is not None:
             loop.call_later(close_after, driver.close, why)
         if stop_after is not None:
