@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ensemble_notebook.domain.view import register_face
+from ensemble_notebook.domain.seams.rich_display import register_face
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -29,20 +29,20 @@ _HOMES = {
         "ReviewRejectedError ReviewTimeoutError RunInterrupted TaskExecutionError ToolExecutionError TraceFormatError "
         "ValidationError"
     ),
-    "domain.agent": "Agent",
-    "domain.task": "Task",
-    "domain.phase": "Phase",
-    "domain.choice": (
+    "domain.definitions.agent": "Agent",
+    "domain.definitions.task": "Task",
+    "domain.definitions.phase": "Phase",
+    "domain.definitions.enums": (
         "CaptureMode DelegationPriority DelegationStatus ErrorStrategy ExitReason OnTimeout PhaseStatus ReviewPolicy "
         "ReviewTiming RunStatus SpanStatus ToolOutcome Workflow"
     ),
-    "domain.condition": "Condition",
-    "domain.cost": "CostConfiguration",
-    "domain.delegation": (
+    "domain.definitions.condition": "Condition",
+    "domain.definitions.cost": "CostConfiguration",
+    "domain.definitions.delegation": (
         "DelegationContext DelegationPolicy DelegationPolicyResult DelegationRequest DelegationResponse"
     ),
-    "domain.estimate": "CostEstimate",
-    "domain.event": (
+    "domain.outputs.cost_estimate": "CostEstimate",
+    "domain.events": (
         "BudgetWarning DelegationCompleted DelegationFailed DelegationStarted Event GuardrailEnded GuardrailStarted "
         "LlmAttemptEnded LlmAttemptStarted LlmCallCompleted LlmCallFailed LlmCallRetried LlmCallStarted LlmToken "
         "MemoryEnded MemoryStarted Noted PhaseEnded PhaseRetried PhaseSkipped PhaseStarted PlanMade RateLimitWaited "
@@ -50,36 +50,36 @@ _HOMES = {
         "TaskRetried TaskSkipped TaskStarted ToolCallCompleted ToolCallStarted TurnEnded TurnStarted WaitEnded "
         "WaitStarted Warned"
     ),
-    "domain.guardrail": "GuardrailResult",
-    "domain.hierarchy": "HierarchicalConstraints ManagedTask ManagerPrompt",
-    "domain.limit": "Budget RateLimit Spending",
-    "domain.memory": "MemoryEntry MemoryStore",
-    "domain.metric": "Metrics TokenUsage",
-    "domain.output": "Failure Skipped TaskOutput",
-    "domain.plan": "ExecutionPlan",
-    "domain.review": "PhaseReview Review ReviewDecision ReviewRequest",
-    "domain.tool": "AgentTool TaskInput ToolResult human_input",
+    "domain.definitions.guardrail": "GuardrailResult",
+    "domain.definitions.hierarchy": "HierarchicalConstraints ManagedTask ManagerPrompt",
+    "domain.definitions.limits": "Budget RateLimit Spending",
+    "domain.definitions.memory": "MemoryEntry MemoryStore",
+    "domain.outputs.metrics": "Metrics TokenUsage",
+    "domain.outputs.task_output": "Failure Skipped TaskOutput",
+    "domain.planning.execution_plan": "ExecutionPlan",
+    "domain.definitions.review": "PhaseReview Review ReviewDecision ReviewRequest",
+    "domain.definitions.tool": "AgentTool TaskInput ToolResult human_input",
     "ensemble.ensemble": "Ensemble",
-    "ensemble.handle": "RunHandle",
-    "ensemble.output": "EnsembleOutput",
-    "ensemble.reviewer": "auto_review console_review",
-    "memory.entity": "EntityMemory",
-    "memory.long_term": "SqliteMemory",
-    "memory.short_term": "InMemoryStore",
-    "memory.vector": "VectorStoreMemory",
-    "models.scripted": "Fail Reply ScriptedChatModel ToolUse",
+    "ensemble.run_handle": "RunHandle",
+    "ensemble.ensemble_output": "EnsembleOutput",
+    "ensemble.review_handlers": "auto_review console_review",
+    "memory.entity_memory": "EntityMemory",
+    "memory.sqlite_memory": "SqliteMemory",
+    "memory.in_memory_store": "InMemoryStore",
+    "memory.vector_store_memory": "VectorStoreMemory",
+    "models.langchain.scripted_model": "Fail Reply ScriptedChatModel ToolUse",
     "trace.capture": "config",
-    "trace.execution": "ExecutionTrace",
-    "trace.exporter": "JsonTraceExporter",
-    "trace.part": "DelegationTrace LlmInteraction PhaseTrace TaskTrace ToolCallTrace",
+    "trace.execution_trace": "ExecutionTrace",
+    "trace.exporters": "JsonTraceExporter",
+    "trace.task_traces": "DelegationTrace LlmInteraction PhaseTrace TaskTrace ToolCallTrace",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __all__ = ["__version__", *sorted(_HOME_OF)]
 
-register_face("timeline", "ensemble_notebook.notebook.timeline:timeline_of")
-register_face("output", "ensemble_notebook.notebook.picture:output_bundle")
-register_face("plan", "ensemble_notebook.notebook.picture:plan_bundle")
+register_face("timeline", "ensemble_notebook.notebook.live.timeline_widget:timeline_of")
+register_face("output", "ensemble_notebook.notebook.picture.static_picture:output_bundle")
+register_face("plan", "ensemble_notebook.notebook.picture.static_picture:plan_bundle")
 
 
 def __getattr__(name: str) -> Any:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ensemble_notebook.cell.assembly import Assembly
-from ensemble_notebook.cell.draft import Draft
-from ensemble_notebook.cell.mistake import Notice, Report
-from ensemble_notebook.cell.resolver import Resolver
-from ensemble_notebook.cell.source import Source
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.estimate import CostEstimate
-from ensemble_notebook.domain.graph import Graph
-from ensemble_notebook.domain.plan import ExecutionPlan, make_plan
+from ensemble_notebook.cell.binding.assembly import Assembly
+from ensemble_notebook.cell.binding.names import Resolver
+from ensemble_notebook.cell.reading.drafts import Draft
+from ensemble_notebook.cell.text.mistakes import Notice, Report
+from ensemble_notebook.cell.text.source import Source
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, make_plan
+from ensemble_notebook.domain.planning.graph import Graph
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble import Ensemble
@@ -53,8 +53,8 @@ class Cell:
 
     def estimate(self) -> CostEstimate | None:
         """What a run would take; None where nobody can tell without importing what the cell names (C4)."""
-        from ensemble_notebook.ensemble.estimate import estimate
-        from ensemble_notebook.ensemble.preparation import pricing_of
+        from ensemble_notebook.ensemble.cost_estimation import estimate
+        from ensemble_notebook.ensemble.run_preparation import pricing_of
 
         definition = self.definition
         try:

@@ -9,21 +9,21 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from ensemble_notebook.cell import schema
-from ensemble_notebook.cell.amount import is_amount
-from ensemble_notebook.cell.assembly import AGENT_TEXTS, TASK_TEXTS, Assembly
+from ensemble_notebook.cell.binding.assembly import AGENT_TEXTS, TASK_TEXTS, Assembly
+from ensemble_notebook.cell.binding.inputs import Template, find_inputs, templates
+from ensemble_notebook.cell.binding.names import Resolver
 from ensemble_notebook.cell.cell import Cell
-from ensemble_notebook.cell.draft import Draft, Written
-from ensemble_notebook.cell.input import Template, find_inputs, templates
-from ensemble_notebook.cell.member import read_draft
-from ensemble_notebook.cell.mistake import Report
-from ensemble_notebook.cell.node import ScalarNode
-from ensemble_notebook.cell.part import limit_draft
-from ensemble_notebook.cell.resolver import Resolver
-from ensemble_notebook.cell.source import OPTIONS, Place, Source
-from ensemble_notebook.cell.tree import read_tree
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.secret import holds_key, mask
+from ensemble_notebook.cell.language import cell_schema as schema
+from ensemble_notebook.cell.language.amounts import is_amount
+from ensemble_notebook.cell.reading.drafts import Draft, Written
+from ensemble_notebook.cell.reading.members import read_draft
+from ensemble_notebook.cell.reading.parts import limit_draft
+from ensemble_notebook.cell.text.mistakes import Report
+from ensemble_notebook.cell.text.source import OPTIONS, Place, Source
+from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
+from ensemble_notebook.cell.text.yaml_tree import read_tree
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.outputs.secrets import holds_key, mask
 
 _OVERRIDES: Final = ("llm", "workflow", "max_concurrency", "error_strategy", "capture_mode", "budget", "name")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})

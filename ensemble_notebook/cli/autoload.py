@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ensemble_notebook.cli.resource import resource
+from ensemble_notebook.cli.package_files import resource
 from ensemble_notebook.errors import EnsembleError
 
 _TEMPLATE: Final = "ipython_config.lazy_magics.json"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cli.resource import resource
+from ensemble_notebook.cli.package_files import resource
 from ensemble_notebook.errors import EnsembleError
 
 if TYPE_CHECKING:

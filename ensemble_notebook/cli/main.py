@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ensemble_notebook import __version__
-from ensemble_notebook.cell.option import add_run_options
+from ensemble_notebook.cell.language.options import add_run_options
 from ensemble_notebook.errors import EnsembleError, RunInterrupted
 
 DONE: Final = 0
@@ -121,13 +121,13 @@ def _demo(arguments: argparse.Namespace) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from ensemble_notebook.cli.execution import run_file
+    from ensemble_notebook.cli.cell_files import run_file
 
     run_file(arguments)
 
 
 def _validate(arguments: argparse.Namespace) -> None:
-    from ensemble_notebook.cli.execution import validate_file
+    from ensemble_notebook.cli.cell_files import validate_file
 
     validate_file(arguments)
 
@@ -147,14 +147,14 @@ def _disable(arguments: argparse.Namespace) -> None:
 
 
 def _models(_: argparse.Namespace) -> None:
-    from ensemble_notebook.models.catalog import describe_models
+    from ensemble_notebook.models.model_catalog import describe_models
 
     for offer in describe_models():
         print(f"{'✓' if offer.is_ready else '·'} {offer.spec:16} {offer.meaning}: {offer.note}")
 
 
 def _pull(_: argparse.Namespace) -> None:
-    from ensemble_notebook.models.weight import pull_weights
+    from ensemble_notebook.models.local.weights import pull_weights
 
     print(f"The weights are in {pull_weights(print)}")
 

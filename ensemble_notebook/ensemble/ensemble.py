@@ -8,21 +8,21 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ensemble_notebook.domain.definition import definition
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.estimate import CostEstimate
-from ensemble_notebook.domain.event import Event
-from ensemble_notebook.domain.plan import ExecutionPlan, make_plan
-from ensemble_notebook.domain.review import ReviewHandler
-from ensemble_notebook.domain.rule import check_ensemble
-from ensemble_notebook.engine.clock import SystemClock
-from ensemble_notebook.engine.loop import loop_thread
-from ensemble_notebook.engine.stream import Sink
-from ensemble_notebook.ensemble.estimate import estimate
-from ensemble_notebook.ensemble.handle import RunHandle
-from ensemble_notebook.ensemble.output import EnsembleOutput
-from ensemble_notebook.ensemble.preparation import checked, order_of, pricing_of, source_of, values_of
-from ensemble_notebook.ensemble.setting import PathLike, RunSetting
+from ensemble_notebook.domain.definitions.definition import definition
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.review import ReviewHandler
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, make_plan
+from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.engine.events.event_stream import Sink
+from ensemble_notebook.engine.threads.loop_thread import loop_thread
+from ensemble_notebook.ensemble.cost_estimation import estimate
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+from ensemble_notebook.ensemble.run_handle import RunHandle
+from ensemble_notebook.ensemble.run_preparation import checked, order_of, pricing_of, source_of, values_of
+from ensemble_notebook.ensemble.run_settings import PathLike, RunSetting
 from ensemble_notebook.errors import EnsembleError
 
 Inputs = Mapping[str, Any] | None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ensemble_notebook.domain.definition import is_seconds
+from ensemble_notebook.domain.definitions.definition import is_seconds
 from ensemble_notebook.errors import ValidationError
 
 

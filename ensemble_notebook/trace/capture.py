@@ -7,8 +7,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Final
 
-from ensemble_notebook.domain.choice import CaptureMode
-from ensemble_notebook.domain.secret import mask
+from ensemble_notebook.domain.definitions.enums import CaptureMode
+from ensemble_notebook.domain.outputs.secrets import mask
 
 VARIABLE: Final = "AGENTENSEMBLE_CAPTURE_MODE"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ensemble_notebook.domain.choice import Workflow
-from ensemble_notebook.domain.task import STOCK_EXPECTED_OUTPUT
+from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
 from tests.support.cell import assert_mistakes, links, read
 
 
@@ -87,8 +87,8 @@ def test_chain_does_not_reach_across_phases():
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only a comment\n", "---\n", "~", "\n  # x\n"])
 def test_empty_cell_is_told_what_to_write(text):
-    from ensemble_notebook.cell.mistake import CellError
     from ensemble_notebook.cell.reader import read_cell
+    from ensemble_notebook.cell.text.mistakes import CellError
 
     with pytest.raises(CellError, match="this cell is") as caught:
         read_cell(text)

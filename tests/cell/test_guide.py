@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from ensemble_notebook.cell.language.cell_schema import SCOPES
 from ensemble_notebook.cell.reader import read_cell
-from ensemble_notebook.cell.schema import SCOPES
-from ensemble_notebook.models.scripted import ScriptedChatModel
+from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "cell.md").read_text()
 EXAMPLES = re.findall(r"^```yaml\n(.+?)^```$", GUIDE, flags=re.MULTILINE | re.DOTALL)

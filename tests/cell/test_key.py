@@ -2,8 +2,8 @@
 
 import pytest
 
-from ensemble_notebook.cell import schema
-from ensemble_notebook.domain.choice import CaptureMode, ErrorStrategy, Workflow
+from ensemble_notebook.cell.language import cell_schema as schema
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, Workflow
 from tests.support.cell import assert_mistakes, links, mistakes_of, read
 
 

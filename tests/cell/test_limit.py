@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from ensemble_notebook.cell.amount import AmountError, read_budget, read_rate
-from ensemble_notebook.domain.limit import Budget, RateLimit
+from ensemble_notebook.cell.language.amounts import AmountError, read_budget, read_rate
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from tests.support.cell import assert_mistakes, read
 
 

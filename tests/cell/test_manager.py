@@ -2,7 +2,7 @@
 
 import pytest
 
-from ensemble_notebook.domain.choice import Workflow
+from ensemble_notebook.domain.definitions.enums import Workflow
 from tests.support.cell import Echo, assert_mistakes, read
 
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.cell import schema
 from ensemble_notebook.cell.cell import Cell
-from ensemble_notebook.cell.mistake import CellError, Report
-from ensemble_notebook.cell.node import ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.cell.language import cell_schema as schema
 from ensemble_notebook.cell.reader import read_cell
-from ensemble_notebook.cell.source import Source
-from ensemble_notebook.cell.tree import read_tree
-from ensemble_notebook.domain.definition import Checked, field_names
+from ensemble_notebook.cell.text.mistakes import CellError, Report
+from ensemble_notebook.cell.text.source import Source
+from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.cell.text.yaml_tree import read_tree
+from ensemble_notebook.domain.definitions.definition import Checked, field_names
 from tests.support.cell import Echo
 
 GRAPH = """\

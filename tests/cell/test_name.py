@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from ensemble_notebook.cell.mistake import CellError
 from ensemble_notebook.cell.reader import read_cell
+from ensemble_notebook.cell.text.mistakes import CellError
 from tests.support.cell import Echo, assert_mistakes, mistakes_of, read
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_notebook.cell.option import Options, option_help, parse_options
-from ensemble_notebook.domain.choice import CaptureMode, Workflow
+from ensemble_notebook.cell.language.options import Options, option_help, parse_options
+from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow
 from ensemble_notebook.errors import ValidationError
 
 

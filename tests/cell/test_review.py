@@ -2,8 +2,8 @@
 
 import pytest
 
-from ensemble_notebook.domain.choice import OnTimeout, ReviewPolicy, ReviewTiming
-from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.definitions.enums import OnTimeout, ReviewPolicy, ReviewTiming
+from ensemble_notebook.domain.definitions.task import Task
 from tests.support.cell import assert_mistakes, read
 
 

@@ -12,7 +12,7 @@ from ensemble_notebook import (
     TaskExecutionError,
     ToolUse,
 )
-from ensemble_notebook.domain.review import ReviewDecision
+from ensemble_notebook.domain.definitions.review import ReviewDecision
 from tests.support.cell import read
 
 

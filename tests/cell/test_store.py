@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_notebook.cell.mistake import CellError
 from ensemble_notebook.cell.reader import read_cell
-from ensemble_notebook.memory.long_term import SqliteMemory
-from ensemble_notebook.memory.short_term import InMemoryStore
-from ensemble_notebook.trace.exporter import JsonTraceExporter
+from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.memory.in_memory_store import InMemoryStore
+from ensemble_notebook.memory.sqlite_memory import SqliteMemory
+from ensemble_notebook.trace.exporters import JsonTraceExporter
 from tests.support.cell import assert_mistakes, read
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ensemble_notebook.cli import demo as module
 from ensemble_notebook.cli.main import DONE, FAILED, main
-from ensemble_notebook.cli.resource import resource
+from ensemble_notebook.cli.package_files import resource
 
 TASKS = "%%ensemble --llm scripted\ntasks:\n  plan: Plan a page\n  write: {description: Write it, context: [plan]}"
 

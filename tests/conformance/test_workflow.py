@@ -31,7 +31,7 @@ from ensemble_notebook import (
     TaskInputPrepared,
     TaskStarted,
 )
-from ensemble_notebook.domain.choice import ErrorStrategy
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy
 from tests.conformance.scene import done, lost, of, run, say, scripted
 
 

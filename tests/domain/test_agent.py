@@ -8,8 +8,8 @@ import pytest
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.tools import tool
 
-from ensemble_notebook.domain.agent import INHERIT, Agent
-from ensemble_notebook.domain.limit import RateLimit
+from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
+from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.errors import ValidationError
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.condition import Condition
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import ValidationError
 
 TRIAGE = Task.of("Read it")

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.agent import INHERIT, Agent
-from ensemble_notebook.domain.choice import ReviewTiming, Workflow
-from ensemble_notebook.domain.condition import Condition
-from ensemble_notebook.domain.cost import CostConfiguration
-from ensemble_notebook.domain.definition import field_names
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.hierarchy import HierarchicalConstraints
-from ensemble_notebook.domain.limit import Budget, RateLimit
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.review import PhaseReview, Review
-from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.cost import CostConfiguration
+from ensemble_notebook.domain.definitions.definition import field_names
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import ReviewTiming, Workflow
+from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.review import PhaseReview, Review
+from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import ValidationError
 
 EXAMPLES: dict[type, dict[str, Any]] = {

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.choice import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
-from ensemble_notebook.domain.cost import CostConfiguration
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.hierarchy import HierarchicalConstraints
-from ensemble_notebook.domain.limit import Budget, RateLimit
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.definitions.cost import CostConfiguration
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
+from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import ValidationError
 
 WRITE = Task.of("Write")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import Workflow
-from ensemble_notebook.domain.condition import Condition
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.graph import Graph, build_graph
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.planning.graph import Graph, build_graph
 
 WRITER = Agent(role="Senior Tech Writer", goal="Write")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.limit import Budget, RateLimit
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.errors import ValidationError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.output import TaskOutput
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 
 def output(parsed: Any = None) -> TaskOutput:

@@ -8,8 +8,8 @@ from typing import Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from ensemble_notebook.domain.output_type import output_type_fault
-from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.definitions.output_type import output_type_fault
+from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import ValidationError
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.choice import Workflow
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import ValidationError
 
 BOIL, SERVE = Task.of("Boil"), Task.of("Serve")

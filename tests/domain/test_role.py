@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.agent import INHERIT
-from ensemble_notebook.domain.role import derived_agent, derived_role
+from ensemble_notebook.domain.definitions.agent import INHERIT
+from ensemble_notebook.domain.planning.derived_agent import derived_agent, derived_role
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import Workflow
-from ensemble_notebook.domain.condition import Condition
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.rule import check_ensemble
-from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 from ensemble_notebook.errors import CircularDependencyError, ValidationError
 
 WRITER, EDITOR = Agent(role="Writer", goal="Write"), Agent(role="Editor", goal="Edit")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.secret import holds_key, mask, protect
+from ensemble_notebook.domain.outputs.secrets import holds_key, mask, protect
 
 BODY = "Ab1" * 12
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from langchain_core.tools import tool
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.limit import RateLimit
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.domain.tool import TaskInput
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.limits import RateLimit
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.errors import ValidationError
 
 WRITER = Agent(role="Writer", goal="Write")

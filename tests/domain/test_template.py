@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.template import check_variables, is_variable_name, render, variables
+from ensemble_notebook.domain.definitions.templates import check_variables, is_variable_name, render, variables
 from ensemble_notebook.errors import PromptTemplateError
 
 NAMES = st.text("abcXYZ019_", min_size=1, max_size=6)

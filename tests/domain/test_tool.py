@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from langchain_core.tools import tool
 
-from ensemble_notebook.domain.tool import ToolResult, is_agent_tool, is_langchain_tool, tool_methods, tool_names
+from ensemble_notebook.domain.definitions.tool import (
+    ToolResult,
+    is_agent_tool,
+    is_langchain_tool,
+    tool_methods,
+    tool_names,
+)
 
 
 @tool("look_up")
@@ -100,7 +106,7 @@ def test_forms_are_told_apart() -> None:
 def test_asking_whether_something_is_a_tool_does_not_import_langchain() -> None:
     program = """
 import sys
-from ensemble_notebook.domain.tool import tool_names
+from ensemble_notebook.domain.definitions.tool import tool_names
 assert tool_names(print) == ("print",)
 assert tool_names(object()) is None
 print([name for name in sys.modules if name.startswith("langchain")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ensemble_notebook.domain import view
+from ensemble_notebook.domain.seams import rich_display as view
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.engine.call import Caller, is_async
+from ensemble_notebook.engine.threads.callables import Caller, is_async
 
 
 def with_caller(main: Callable[[Caller], Awaitable[Any]]) -> Any:

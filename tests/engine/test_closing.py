@@ -9,9 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.choice import ErrorStrategy, ExitReason, PhaseStatus, RunStatus, SpanStatus, Workflow
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.event import (
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import (
+    ErrorStrategy,
+    ExitReason,
+    PhaseStatus,
+    RunStatus,
+    SpanStatus,
+    Workflow,
+)
+from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.review import Review, ReviewDecision, ReviewRequest, ReviewTiming
+from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.events import (
     PhaseEnded,
     PhaseStarted,
     RunEnded,
@@ -20,13 +31,9 @@ from ensemble_notebook.domain.event import (
     TaskSkipped,
     TaskStarted,
 )
-from ensemble_notebook.domain.limit import Budget
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.review import Review, ReviewDecision, ReviewRequest, ReviewTiming
-from ensemble_notebook.domain.tool import TaskInput
-from ensemble_notebook.engine.brief import Dropped, drop_of
+from ensemble_notebook.engine.specs.task_brief import Dropped, drop_of
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError
-from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual
+from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 from tests.support.drive import drive, driver_of, fails, only, parallel, task, times, works
 
 LEFT = "not started: somebody chose to leave the run"

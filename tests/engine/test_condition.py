@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.choice import ErrorStrategy, ExitReason, PhaseStatus, RunStatus
-from ensemble_notebook.domain.condition import Condition
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.event import PhaseEnded, PhaseSkipped, TaskCompleted, TaskFailed, TaskStarted, Warned
-from ensemble_notebook.domain.output import TaskOutput
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.domain.tool import TaskInput
-from ensemble_notebook.engine.driver import STUBBORN_LIMIT_S, Driver
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, PhaseStatus, RunStatus
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.events import PhaseEnded, PhaseSkipped, TaskCompleted, TaskFailed, TaskStarted, Warned
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.engine.run.driver import STUBBORN_LIMIT_S, Driver
 from ensemble_notebook.errors import EnsembleError
 from tests.support.drive import drive, drive_for_real, fails, only, parallel, task, times, works
 

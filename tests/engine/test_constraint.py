@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.hierarchy import HierarchicalConstraints
-from ensemble_notebook.domain.satisfiability import impossibilities
-from ensemble_notebook.engine.constraint import ConstraintKeeper
+from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
+from ensemble_notebook.domain.rules.satisfiability import impossibilities
+from ensemble_notebook.engine.delegation.constraint_keeper import ConstraintKeeper
 
 WORKERS = ("A", "B", "C")
 MANY = 20

@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import DelegationPriority, DelegationStatus, SpanStatus, ToolOutcome
-from ensemble_notebook.domain.delegation import DelegationContext, DelegationPolicyResult, DelegationRequest
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.event import (
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.delegation import DelegationContext, DelegationPolicyResult, DelegationRequest
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import DelegationPriority, DelegationStatus, SpanStatus, ToolOutcome
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.review import Review, ReviewDecision
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import human_input
+from ensemble_notebook.domain.events import (
     DelegationCompleted,
     DelegationFailed,
     DelegationStarted,
@@ -28,14 +32,10 @@ from ensemble_notebook.domain.event import (
     ToolCallStarted,
     TurnStarted,
 )
-from ensemble_notebook.domain.limit import Budget, RateLimit
-from ensemble_notebook.domain.review import Review, ReviewDecision
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.domain.tool import human_input
-from ensemble_notebook.engine.result import RunResult
+from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.testing.invariant import violations
-from ensemble_notebook.trace.execution import ExecutionTrace
+from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.actor import Scene, perform
 
 allow, reject, modify = (

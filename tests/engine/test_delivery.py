@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.event import Event, Noted
-from ensemble_notebook.engine.clock import SystemClock
-from ensemble_notebook.engine.delivery import Delivery, wants_tokens
-from ensemble_notebook.engine.stream import EventStream, Scope
+from ensemble_notebook.domain.events import Event, Noted
+from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.engine.events.event_stream import EventStream, Scope
+from ensemble_notebook.engine.events.listener_delivery import Delivery, wants_tokens
 
 ASKER = contextvars.ContextVar("ASKER", default="nobody")
 

@@ -15,10 +15,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import ErrorStrategy, ExitReason, PhaseStatus, RunStatus, SpanStatus, Workflow
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.event import (
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import (
+    ErrorStrategy,
+    ExitReason,
+    PhaseStatus,
+    RunStatus,
+    SpanStatus,
+    Workflow,
+)
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.review import Review, ReviewDecision, ReviewRequest
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import TaskInput, ToolResult
+from ensemble_notebook.domain.events import (
     Event,
     Noted,
     PhaseEnded,
@@ -34,14 +45,10 @@ from ensemble_notebook.domain.event import (
     TaskStarted,
     Warned,
 )
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.review import Review, ReviewDecision, ReviewRequest
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.domain.tool import TaskInput, ToolResult
-from ensemble_notebook.engine.driver import STUBBORN_LIMIT_S, Driver
-from ensemble_notebook.engine.result import RunResult
+from ensemble_notebook.engine.run.driver import STUBBORN_LIMIT_S, Driver
+from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import DeadlineExceededError, ToolExecutionError
-from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual
+from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 from tests.support.drive import (
     AFTERMATH_S,
     PARALLEL,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
 
-from ensemble_notebook.domain.limit import Budget, Spending
-from ensemble_notebook.engine.ledger import LEAST_OUTPUT, MOST_OUTPUT, Claim, Ledger, Stage
+from ensemble_notebook.domain.definitions.limits import Budget, Spending
+from ensemble_notebook.engine.limits.budget_ledger import LEAST_OUTPUT, MOST_OUTPUT, Claim, Ledger, Stage
 
 
 def ledger(**limits: Any) -> Ledger:

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import SpanStatus
-from ensemble_notebook.domain.cost import Price
-from ensemble_notebook.domain.event import (
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.cost import Price
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit, Spending
+from ensemble_notebook.domain.events import (
     BudgetWarning,
     Event,
     LlmAttemptEnded,
@@ -25,15 +26,14 @@ from ensemble_notebook.domain.event import (
     WaitEnded,
     WaitStarted,
 )
-from ensemble_notebook.domain.limit import Budget, RateLimit, Spending
-from ensemble_notebook.domain.metric import NO_USAGE, TokenUsage
-from ensemble_notebook.domain.model import ChatPort, Conversation, Fault, ModelReply, ToolCall
-from ensemble_notebook.engine.account import account_of
-from ensemble_notebook.engine.limit import Limits
-from ensemble_notebook.engine.llm_call import LlmCaller
-from ensemble_notebook.engine.stream import EventStream, Scope
+from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply, ToolCall
+from ensemble_notebook.engine.agent.model_call import LlmCaller
+from ensemble_notebook.engine.events.event_stream import EventStream, Scope
+from ensemble_notebook.engine.limits.budget_account import account_of
+from ensemble_notebook.engine.limits.request_limits import Limits
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, RateLimitTimeoutError
-from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual
+from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 
 
 class BusyError(Exception):

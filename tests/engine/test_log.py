@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import SpanStatus, ToolOutcome
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.event import (
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.events import (
     Event,
     LlmCallCompleted,
     LlmCallRetried,
@@ -27,13 +28,12 @@ from ensemble_notebook.domain.event import (
     TurnEnded,
     Warned,
 )
-from ensemble_notebook.domain.graph import Graph, build_graph
-from ensemble_notebook.domain.metric import TokenUsage
-from ensemble_notebook.domain.output import TaskOutput
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.engine.clock import SystemClock
-from ensemble_notebook.engine.log import LogView
-from ensemble_notebook.engine.stream import EventStream, Scope
+from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.graph import Graph, build_graph
+from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.engine.events.event_stream import EventStream, Scope
+from ensemble_notebook.engine.events.run_log import LogView
 
 QUIET = Agent(role="Quiet", goal="Work")
 LOUD = Agent(role="Loud", goal="Work", verbose=True)
@@ -217,7 +217,7 @@ def test_other_events_leave_no_record(caplog: pytest.LogCaptureFixture) -> None:
 def test_the_package_is_silent_until_logging_is_configured_e39() -> None:
     program = """
 import logging
-import ensemble_notebook.engine.log
+import ensemble_notebook.engine.events.run_log
 logging.getLogger("ensemble_notebook.run").warning("a warning that nobody asked for")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

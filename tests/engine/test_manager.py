@@ -15,11 +15,14 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import SpanStatus, Workflow
-from ensemble_notebook.domain.delegation import DelegationContext, DelegationPolicyResult, DelegationRequest
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.event import (
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.delegation import DelegationContext, DelegationPolicyResult, DelegationRequest
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import SpanStatus, Workflow
+from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagedTask
+from ensemble_notebook.domain.definitions.review import Review, ReviewDecision
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.events import (
     DelegationCompleted,
     DelegationFailed,
     DelegationStarted,
@@ -29,13 +32,10 @@ from ensemble_notebook.domain.event import (
     TaskStarted,
     ToolCallCompleted,
 )
-from ensemble_notebook.domain.hierarchy import HierarchicalConstraints, ManagedTask
-from ensemble_notebook.domain.review import Review, ReviewDecision
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.engine.result import RunResult
+from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import AgentExecutionError, ConstraintViolationError, MaxIterationsExceededError
-from ensemble_notebook.testing.invariant import violations
-from ensemble_notebook.trace.execution import ExecutionTrace
+from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.actor import Scene, perform
 
 FAILS = "fail"
@@ -404,6 +404,8 @@ def test_every_pair_of_calls_to_three_workers_after_a_full_stage_keeps_the_const
 
 def test_a_keeper_that_forgets_failed_workers_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check itself is checked: with a fault in the engine, it fails."""
-    monkeypatch.setattr("ensemble_notebook.engine.constraint.ConstraintKeeper.approve", lambda self, role: None)
+    monkeypatch.setattr(
+        "ensemble_notebook.engine.delegation.constraint_keeper.ConstraintKeeper.approve", lambda self, role: None
+    )
     with pytest.raises(AssertionError, match="was let through against"):
         check([[Ask("A", FAILS)], [Ask("A")], [Ask("A")]], SETS["total"], "AB")

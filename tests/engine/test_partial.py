@@ -7,17 +7,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.choice import ErrorStrategy, ExitReason, PhaseStatus, RunStatus
-from ensemble_notebook.domain.condition import Condition
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.event import PhaseEnded, RunEnded, TaskCompleted, TaskInputPrepared
-from ensemble_notebook.domain.graph import build_graph
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.plan import make_plan
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.domain.tool import TaskInput
-from ensemble_notebook.engine.briefing import Briefing
-from ensemble_notebook.engine.result import RunResult
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, PhaseStatus, RunStatus
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.events import PhaseEnded, RunEnded, TaskCompleted, TaskInputPrepared
+from ensemble_notebook.domain.planning.execution_plan import make_plan
+from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.engine.run.briefing import Briefing
+from ensemble_notebook.engine.run.run_result import RunResult
 from tests.support.drive import drive, fails, only, parallel, task, times, works
 from tests.support.oracle import Oracle, Script
 

@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.choice import ErrorStrategy, ExitReason, PhaseStatus, RunStatus, SpanStatus
-from ensemble_notebook.domain.condition import Condition
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.event import (
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, PhaseStatus, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.review import PhaseReview, ReviewDecision, ReviewRequest, Verdict
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.events import (
     Event,
     PhaseEnded,
     PhaseRetried,
@@ -26,13 +31,8 @@ from ensemble_notebook.domain.event import (
     TaskStarted,
     Warned,
 )
-from ensemble_notebook.domain.limit import Budget
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.review import PhaseReview, ReviewDecision, ReviewRequest, Verdict
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.domain.tool import TaskInput
-from ensemble_notebook.engine.driver import STUBBORN_LIMIT_S
-from ensemble_notebook.engine.phase_review import decision_of
+from ensemble_notebook.engine.run.driver import STUBBORN_LIMIT_S
+from ensemble_notebook.engine.run.phase_review import decision_of
 from ensemble_notebook.errors import BudgetExceededError, ReviewRejectedError
 from tests.support.drive import PARALLEL, drive, drive_for_real, fails, only, task, works
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.output import TaskOutput
-from ensemble_notebook.engine.prompt import LONG_CONTEXT, long_context_warnings, system_prompt, user_prompt
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.engine.agent.prompts import LONG_CONTEXT, long_context_warnings, system_prompt, user_prompt
 
 WRITER = Agent(role="Writer", goal="Write well", llm="scripted")
 

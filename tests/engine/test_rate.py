@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.limit import RateLimit
-from ensemble_notebook.engine.clock import SystemClock
-from ensemble_notebook.engine.rate import Turnstile, Turnstiles, _turnstiles
-from ensemble_notebook.engine.waiter import Waiter
+from ensemble_notebook.domain.definitions.limits import RateLimit
+from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.engine.limits.rate_limiter import Turnstile, Turnstiles, _turnstiles
+from ensemble_notebook.engine.threads.cross_thread_event import Waiter
 from ensemble_notebook.errors import RateLimitTimeoutError
-from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual
+from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 
 Passed = list[tuple[float, str]]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.model import Fault
-from ensemble_notebook.engine.retry import retry_delay
+from ensemble_notebook.domain.seams.chat_port import Fault
+from ensemble_notebook.engine.agent.retry_policy import retry_delay
 
 BUSY = Fault(reason="503", is_transient=True)
 

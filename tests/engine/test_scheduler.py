@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.choice import ErrorStrategy, PhaseStatus, Workflow
-from ensemble_notebook.domain.condition import Condition
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.graph import Graph, build_graph
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.rule import check_ensemble
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.engine.command import (
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy, PhaseStatus, Workflow
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.planning.graph import Graph, build_graph
+from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.engine.scheduling.commands import (
     CancelReview,
     CancelTask,
     Command,
@@ -32,7 +32,8 @@ from ensemble_notebook.engine.command import (
     StartPhase,
     StartTask,
 )
-from ensemble_notebook.engine.happening import (
+from ensemble_notebook.engine.scheduling.scheduler import Scheduler
+from ensemble_notebook.engine.scheduling.scheduler_inputs import (
     Happening,
     PhaseApproved,
     PhaseRejected,
@@ -45,7 +46,6 @@ from ensemble_notebook.engine.happening import (
     TaskLost,
     TaskSucceeded,
 )
-from ensemble_notebook.engine.scheduler import Scheduler
 from tests.support.oracle import Fate, Oracle, Script
 
 FAST, CONTINUE, PARTIAL = ErrorStrategy

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ensemble_notebook.domain.event import Event, Noted, TaskSkipped
-from ensemble_notebook.engine.stream import EventStream, Scope
+from ensemble_notebook.domain.events import Event, Noted, TaskSkipped
+from ensemble_notebook.engine.events.event_stream import EventStream, Scope
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

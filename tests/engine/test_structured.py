@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from ensemble_notebook.engine.structured import output_format
+from ensemble_notebook.engine.agent.structured_output import output_format
 
 
 class Verdict(BaseModel):

@@ -13,14 +13,14 @@ import pytest
 from langchain_core.tools import BaseTool, tool
 from pydantic import BaseModel
 
-from ensemble_notebook.domain.choice import ToolOutcome
-from ensemble_notebook.domain.model import ToolCall
-from ensemble_notebook.domain.output import TaskOutput
-from ensemble_notebook.domain.tool import TaskInput, ToolResult
-from ensemble_notebook.engine.call import Caller
-from ensemble_notebook.engine.clock import SystemClock
-from ensemble_notebook.engine.stream import EventStream, Scope
-from ensemble_notebook.engine.toolbox import ToolAnswer, Toolbox, handler_function, result_text
+from ensemble_notebook.domain.definitions.enums import ToolOutcome
+from ensemble_notebook.domain.definitions.tool import TaskInput, ToolResult
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.seams.chat_port import ToolCall
+from ensemble_notebook.engine.agent.toolbox import ToolAnswer, Toolbox, handler_function, result_text
+from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.engine.events.event_stream import EventStream, Scope
+from ensemble_notebook.engine.threads.callables import Caller
 from ensemble_notebook.errors import ToolExecutionError, ValidationError
 
 USER = contextvars.ContextVar("USER", default="nobody")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.engine.worker import EAGER_THREADS, WorkerPool
+from ensemble_notebook.engine.threads.worker_pool import EAGER_THREADS, WorkerPool
 
 PATIENCE_S = 30.0
 
@@ -192,7 +192,7 @@ def test_a_function_that_outlives_its_loop_does_no_harm() -> None:
 def test_a_hanging_function_does_not_delay_the_exit_of_the_interpreter_e15() -> None:
     program = """
 import asyncio, threading
-from ensemble_notebook.engine.worker import WorkerPool
+from ensemble_notebook.engine.threads.worker_pool import WorkerPool
 
 async def main():
     pool, started = WorkerPool(), threading.Event()

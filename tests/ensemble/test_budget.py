@@ -14,21 +14,21 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import ExitReason, RunStatus
-from ensemble_notebook.domain.cost import CostConfiguration
-from ensemble_notebook.domain.limit import Budget
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.engine.account import account_of
-from ensemble_notebook.engine.clock import SystemClock
-from ensemble_notebook.engine.ledger import LEAST_OUTPUT
-from ensemble_notebook.engine.limit import Limits
-from ensemble_notebook.engine.llm_call import LlmCaller
-from ensemble_notebook.engine.stream import EventStream, Scope
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.cost import CostConfiguration
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
+from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.engine.agent.model_call import LlmCaller
+from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.engine.events.event_stream import EventStream, Scope
+from ensemble_notebook.engine.limits.budget_account import account_of
+from ensemble_notebook.engine.limits.budget_ledger import LEAST_OUTPUT
+from ensemble_notebook.engine.limits.request_limits import Limits
 from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, ValidationError
-from ensemble_notebook.models.source import ModelSource
-from ensemble_notebook.trace.price import price_of
+from ensemble_notebook.models.model_source import ModelSource
+from ensemble_notebook.trace.folding.prices import price_of
 from tests.support.openai_server import Answer, OpenAIServer, Request
 
 CALLERS = 200

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.condition import Condition
-from ensemble_notebook.domain.cost import CostConfiguration
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.estimate import CostEstimate, Range, TaskEstimate
-from ensemble_notebook.domain.graph import build_graph
-from ensemble_notebook.domain.limit import Budget
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.engine.ledger import MOST_OUTPUT
-from ensemble_notebook.ensemble.estimate import SHORT_REPLY, TOOL_RESULT, WRAPPING, estimate, price_problems
-from ensemble_notebook.models.scripted import ScriptedChatModel
-from ensemble_notebook.trace.price import price_of
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.cost import CostConfiguration
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate
+from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.engine.limits.budget_ledger import MOST_OUTPUT
+from ensemble_notebook.ensemble.cost_estimation import SHORT_REPLY, TOOL_RESULT, WRAPPING, estimate, price_problems
+from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
+from ensemble_notebook.trace.folding.prices import price_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 PAID = "openai:gpt-4o-mini@https://api.openai.com/v1"
@@ -115,7 +115,7 @@ def test_costs_come_from_the_list_of_prices_and_no_model_is_started(monkeypatch:
 
 
 def price_of_tokens(inputs: int, outputs: int) -> Decimal:
-    from ensemble_notebook.domain.metric import TokenUsage
+    from ensemble_notebook.domain.outputs.metrics import TokenUsage
 
     usage = TokenUsage(input_tokens=inputs, output_tokens=outputs)
     found = price_of(usage, provider="openai", model="gpt-4o-mini", at=AT)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.choice import ExitReason, RunStatus
-from ensemble_notebook.domain.event import Event, RunEnded, TaskCompleted
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.domain.tool import TaskInput
-from ensemble_notebook.engine.loop import loop_thread
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.events import Event, RunEnded, TaskCompleted
+from ensemble_notebook.engine.threads.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble import Ensemble
-from ensemble_notebook.ensemble.handle import RunHandle
+from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.errors import (
     EnsembleError,
     PromptTemplateError,

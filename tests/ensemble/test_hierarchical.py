@@ -28,7 +28,7 @@ from ensemble_notebook import (
     ToolUse,
     ValidationError,
 )
-from ensemble_notebook.testing.invariant import violations
+from ensemble_notebook.testing.trace_invariants import violations
 from tests.support.openai_server import Answer, OpenAIServer
 
 RESEARCHER = Agent(role="Researcher", goal="Find facts", background="Careful")

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ensemble_notebook.domain.choice import ErrorStrategy, ExitReason
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.graph import Graph, build_graph
-from ensemble_notebook.domain.output import Failure, TaskOutput
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.engine.result import RunResult
-from ensemble_notebook.ensemble.outcome import error_of
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.outputs.task_output import Failure, TaskOutput
+from ensemble_notebook.domain.planning.graph import Graph, build_graph
+from ensemble_notebook.engine.run.run_result import RunResult
+from ensemble_notebook.ensemble.run_errors import error_of
 from ensemble_notebook.errors import (
     AgentExecutionError,
     DeadlineExceededError,

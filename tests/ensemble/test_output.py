@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import ErrorStrategy, ExitReason, RunStatus, Workflow
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.graph import build_graph
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.domain.tool import TaskInput
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, RunStatus, Workflow
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.ensemble.ensemble import Ensemble
-from ensemble_notebook.ensemble.output import EnsembleOutput, final_task
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, final_task
 from ensemble_notebook.errors import EnsembleError
 
 PARALLEL, SEQUENTIAL = Workflow.PARALLEL, Workflow.SEQUENTIAL

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import SpanStatus
-from ensemble_notebook.domain.event import LlmAttemptStarted, RateLimitWaited
-from ensemble_notebook.domain.limit import RateLimit
-from ensemble_notebook.domain.phase import Phase
-from ensemble_notebook.domain.task import Task
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.limits import RateLimit
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.events import LlmAttemptStarted, RateLimitWaited
 from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.errors import RateLimitTimeoutError, TaskExecutionError
 from tests.support.openai_server import Answer, OpenAIServer

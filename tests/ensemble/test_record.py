@@ -21,7 +21,7 @@ from ensemble_notebook import (
     Task,
     TaskExecutionError,
 )
-from ensemble_notebook.models.document import read
+from ensemble_notebook.models.recording.recording_file import read
 from tests.support.openai_server import Answer, OpenAIServer
 
 LLM = "openai:gpt-4o-mini"

@@ -28,7 +28,7 @@ from ensemble_notebook import (
     ToolUse,
     TurnStarted,
 )
-from ensemble_notebook.testing.invariant import violations
+from ensemble_notebook.testing.trace_invariants import violations
 
 
 @dataclass

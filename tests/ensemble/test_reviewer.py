@@ -3,9 +3,9 @@
 import pytest
 
 from ensemble_notebook import ReviewDecision, ReviewRequest, auto_review, console_review
-from ensemble_notebook.domain.choice import OnTimeout
-from ensemble_notebook.domain.review import Verdict
-from ensemble_notebook.ensemble.reviewer import converse
+from ensemble_notebook.domain.definitions.enums import OnTimeout
+from ensemble_notebook.domain.definitions.review import Verdict
+from ensemble_notebook.ensemble.review_handlers import converse
 
 SECRET = "sk-" + "a1B2" * 8
 

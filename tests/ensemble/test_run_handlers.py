@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.agent import Agent
-from ensemble_notebook.domain.choice import ExitReason, RunStatus
-from ensemble_notebook.domain.event import Event, RunEnded, RunStarted, TaskCompleted, TaskStarted
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.domain.tool import TaskInput
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.events import Event, RunEnded, RunStarted, TaskCompleted, TaskStarted
 from ensemble_notebook.ensemble.ensemble import Ensemble
-from ensemble_notebook.ensemble.output import EnsembleOutput
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.errors import (
     DeadlineExceededError,
     PromptTemplateError,

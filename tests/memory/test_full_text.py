@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook import InMemoryStore, MemoryEntry, ValidationError
-from ensemble_notebook.domain.secret import MASK
+from ensemble_notebook.domain.outputs.secrets import MASK
 from tests.memory.conftest import remembered
 
 KEY = "sk-" + "a1B2" * 8

@@ -7,8 +7,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from ensemble_notebook import Ensemble, InMemoryStore, ValidationError, VectorStoreMemory
-from ensemble_notebook.domain.secret import MASK
-from ensemble_notebook.memory.adoption import as_memory
+from ensemble_notebook.domain.outputs.secrets import MASK
+from ensemble_notebook.memory.memory_conversion import as_memory
 from tests.memory.conftest import remembered
 
 KEY = "sk-" + "a1B2" * 8

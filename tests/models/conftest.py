@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_notebook.models.source import ModelSource
-from ensemble_notebook.models.weight import CACHE_VARIABLE, pull_weights
+from ensemble_notebook.models.local.weights import CACHE_VARIABLE, pull_weights
+from ensemble_notebook.models.model_source import ModelSource
 from tests.support.openai_server import OpenAIServer
 
 

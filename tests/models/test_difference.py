@@ -2,8 +2,8 @@
 
 import pytest
 
-from ensemble_notebook.models.difference import nearest, shown
-from ensemble_notebook.models.transcript import RecordedExchange, Stopped
+from ensemble_notebook.models.recording.exchanges import RecordedExchange, Stopped
+from ensemble_notebook.models.recording.request_difference import nearest, shown
 
 LONG = "Season the steak, and let it lie on the board until it is no longer cold inside."
 

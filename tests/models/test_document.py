@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook import ReplayError
-from ensemble_notebook.models.document import Inline, header, is_recording, read, written
+from ensemble_notebook.models.recording.recording_file import Inline, header, is_recording, read, written
 
 WILD = st.text(st.characters(exclude_categories=()))
 LAYOUT = st.text("ab \n\t:#-'\"|>{}[]\\\r\x85\u2028\ufeff\N{FACE WITH ROLLING EYES}\ud83d", max_size=200)

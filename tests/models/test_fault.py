@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ensemble_notebook.domain.metric import NO_USAGE, TokenUsage
+from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
 from ensemble_notebook.errors import DeadlineExceededError
-from ensemble_notebook.models.fault import classify
-from ensemble_notebook.models.scripted import ScriptedError
+from ensemble_notebook.models.langchain.model_faults import classify
+from ensemble_notebook.models.langchain.scripted_model import ScriptedError
 from tests.support.openai_server import Answer
 
 UNKNOWN = TokenUsage()

@@ -5,7 +5,7 @@ import gc
 import threading
 import weakref
 
-from ensemble_notebook.models.lease import Leases
+from ensemble_notebook.models.openai.connection_leases import Leases
 
 
 class Connection:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_notebook.domain.model import ToolSpec
-from ensemble_notebook.domain.secret import mask
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.local import MAX_TOKENS, SLOTS, local_server
-from ensemble_notebook.models.source import ModelSource
-from ensemble_notebook.models.spec import LocalSpec
+from ensemble_notebook.models.local.local_server import MAX_TOKENS, SLOTS, local_server
+from ensemble_notebook.models.model_source import ModelSource
+from ensemble_notebook.models.model_spec import LocalSpec
 
 ROOT = Path(__file__).parent.parent.parent
 TOOL = ToolSpec(name="search", description="Look it up.", parameters={"type": "object", "properties": {}})
@@ -147,9 +147,9 @@ def test_file_that_holds_no_weights_is_explained(source, tmp_path, content, says
 
 BUSY = """
 import asyncio, threading
-from ensemble_notebook.models.local import local_server
-from ensemble_notebook.models.source import ModelSource
-from ensemble_notebook.models.spec import LocalSpec
+from ensemble_notebook.models.local.local_server import local_server
+from ensemble_notebook.models.model_source import ModelSource
+from ensemble_notebook.models.model_spec import LocalSpec
 
 async def write(port, seen):
     await port.open("You are a poet.", "Write a very long poem on rain.").reply(lambda text: seen.set())
@@ -167,8 +167,8 @@ print("leaving busy" if local_server(LocalSpec(), print).is_busy() else "leaving
 
 FORKED = """
 import os, sys
-from ensemble_notebook.models.local import local_server
-from ensemble_notebook.models.spec import LocalSpec
+from ensemble_notebook.models.local.local_server import local_server
+from ensemble_notebook.models.model_spec import LocalSpec
 
 server = local_server(LocalSpec(), print)
 child = os.fork()

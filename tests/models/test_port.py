@@ -7,9 +7,9 @@ from langchain_core.language_models import FakeListChatModel, GenericFakeChatMod
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_openai import ChatOpenAI
 
-from ensemble_notebook.domain.metric import TokenUsage
-from ensemble_notebook.domain.model import ToolSpec
-from ensemble_notebook.models.port import LangChainPort
+from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.seams.chat_port import ToolSpec
+from ensemble_notebook.models.langchain.langchain_port import LangChainPort
 from tests.support.openai_server import MODEL, Answer
 
 TEXT = "Rare, then medium.\n\n  Rest it  for five minutes. "

@@ -7,11 +7,11 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from ensemble_notebook import EnsembleError, Fail, ScriptedChatModel, ValidationError
-from ensemble_notebook.domain.model import ToolSpec
-from ensemble_notebook.domain.secret import MASK
-from ensemble_notebook.models.document import is_recording, read
-from ensemble_notebook.models.portrait import named
-from ensemble_notebook.models.recording import RecordingSource
+from ensemble_notebook.domain.outputs.secrets import MASK
+from ensemble_notebook.domain.seams.chat_port import ToolSpec
+from ensemble_notebook.models.recording.port_info import named
+from ensemble_notebook.models.recording.recorder import RecordingSource
+from ensemble_notebook.models.recording.recording_file import is_recording, read
 from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, streamed
 from tests.support.openai_server import Answer
 

@@ -9,12 +9,12 @@ import time
 import pytest
 
 from ensemble_notebook import ReplayError, ScriptedChatModel, ValidationError
-from ensemble_notebook.domain.metric import NO_USAGE
-from ensemble_notebook.models import replay
-from ensemble_notebook.models.document import header, written
-from ensemble_notebook.models.recording import RecordingSource
-from ensemble_notebook.models.replay import ReplayedError, ReplaySource
-from ensemble_notebook.models.source import ModelSource
+from ensemble_notebook.domain.outputs.metrics import NO_USAGE
+from ensemble_notebook.models.model_source import ModelSource
+from ensemble_notebook.models.recording import replayer as replay
+from ensemble_notebook.models.recording.recorder import RecordingSource
+from ensemble_notebook.models.recording.recording_file import header, written
+from ensemble_notebook.models.recording.replayer import ReplayedError, ReplaySource
 from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, streamed
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -250,7 +250,7 @@ def test_secrets_in_prompts_do_not_hinder(path, monkeypatch):
 
 
 def test_key_that_only_the_model_gave_away_is_masked_at_the_replay_too(path, monkeypatch):
-    monkeypatch.setattr("ensemble_notebook.domain.secret._protected", {})
+    monkeypatch.setattr("ensemble_notebook.domain.outputs.secrets._protected", {})
     monkeypatch.setenv("ODD_KEY", ODD_KEY)
     llm = {"model": "m", "base_url": "http://localhost:9", "api_key_env": "ODD_KEY"}
     name = "openai:m@http://localhost:9"

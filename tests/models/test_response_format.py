@@ -11,9 +11,9 @@ from langchain_openai import ChatOpenAI
 from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, Field, TypeAdapter
 
-from ensemble_notebook.domain.model import ToolSpec
-from ensemble_notebook.models.openai import held_to_schema, takes_schema
-from ensemble_notebook.models.response_format import response_format
+from ensemble_notebook.domain.seams.chat_port import ToolSpec
+from ensemble_notebook.models.openai.client import held_to_schema, takes_schema
+from ensemble_notebook.models.openai.response_schema import response_format
 from tests.support.openai_server import MODEL
 
 SEARCH = ToolSpec(name="search", description="Look it up.", parameters={"type": "object", "properties": {}})

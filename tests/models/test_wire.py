@@ -11,9 +11,9 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.tracers.context import register_configure_hook
 from langchain_openai import ChatOpenAI
 
-from ensemble_notebook.domain.model import ToolSpec
-from ensemble_notebook.models.response_format import response_format
-from ensemble_notebook.models.wire import events
+from ensemble_notebook.domain.seams.chat_port import ToolSpec
+from ensemble_notebook.models.openai.chat_transport import events
+from ensemble_notebook.models.openai.response_schema import response_format
 from tests.support.openai_server import MODEL, Answer
 
 PARAMETERS = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}

@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from ensemble_notebook.domain.choice import ExitReason
-from ensemble_notebook.domain.event import ReviewAnswered
-from ensemble_notebook.domain.limit import Budget
-from ensemble_notebook.domain.review import ReviewDecision
-from ensemble_notebook.notebook.bar import WIDTH
-from ensemble_notebook.notebook.chart import MOST_LINES, Chart, chart_of, chart_of_plan
-from ensemble_notebook.notebook.picture import chart_html, chart_text
-from ensemble_notebook.notebook.terminal import drawn
-from ensemble_notebook.notebook.wording import count, duration, money, plural
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.trace.fold import TraceFold
-from ensemble_notebook.trace.wire import Wire
+from ensemble_notebook.domain.definitions.enums import ExitReason
+from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.definitions.review import ReviewDecision
+from ensemble_notebook.domain.events import ReviewAnswered
+from ensemble_notebook.notebook.live.terminal_table import drawn
+from ensemble_notebook.notebook.picture.bars import WIDTH
+from ensemble_notebook.notebook.picture.chart import MOST_LINES, Chart, chart_of, chart_of_plan
+from ensemble_notebook.notebook.picture.static_picture import chart_html, chart_text
+from ensemble_notebook.notebook.picture.wording import count, duration, money, plural
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import Wire
 
 
 def charted(events) -> Chart:

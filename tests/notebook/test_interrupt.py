@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ensemble_notebook.notebook.interrupt import InterruptGuard
+from ensemble_notebook.notebook.live.interrupt_guard import InterruptGuard
 
 
 def test_interrupt_becomes_a_call():

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from ensemble_notebook.notebook.live import Live
-from ensemble_notebook.notebook.timeline import TimelineWidget, timeline_of
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.trace.fold import TraceFold
-from ensemble_notebook.trace.wire import Wire
+from ensemble_notebook.notebook.live.event_painter import Live
+from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget, timeline_of
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import Wire
 
 LIMIT_S = 10
 

@@ -8,9 +8,9 @@ import weakref
 import pytest
 
 from ensemble_notebook import Ensemble, EnsembleOutput, RunHandle, RunStatus, ScriptedChatModel
-from ensemble_notebook.cell.option import option_help
+from ensemble_notebook.cell.language.options import option_help
 from ensemble_notebook.errors import RunInterrupted, TaskExecutionError, ValidationError
-from ensemble_notebook.notebook.picture import TRACE_MIME
+from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME
 
 CHAIN = """
 tasks:
@@ -255,7 +255,7 @@ def test_run_that_does_not_stop_in_time_leaves_its_handle(kitchen, monkeypatch, 
     kitchen.names["serve"] = block
     with monkeypatch.context() as patch:
         patch.setattr(RunHandle, "result", give_up)
-        patch.setattr("ensemble_notebook.ensemble.handle.INTERRUPT_LIMIT_S", 0.01)
+        patch.setattr("ensemble_notebook.ensemble.run_handle.INTERRUPT_LIMIT_S", 0.01)
         assert isinstance(kitchen.error(f"%%ensemble -o report{CHAIN}"), RunInterrupted)
     assert "Something blocks its event loop" in capsys.readouterr().out
     go_on.set()

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 
-from ensemble_notebook.notebook.chart import chart_of
-from ensemble_notebook.notebook.picture import (
+from ensemble_notebook.notebook.picture.chart import chart_of
+from ensemble_notebook.notebook.picture.static_picture import (
     LONGEST_TEXT,
     TRACE_MIME,
     chart_html,
@@ -17,9 +17,9 @@ from ensemble_notebook.notebook.picture import (
     output_bundle,
     plan_bundle,
 )
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.trace.fold import TraceFold
-from ensemble_notebook.trace.wire import Wire
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import Wire
 
 # What JupyterLab's sanitiser leaves in an untrusted notebook, of what is used here; it takes out scripts, style sheets
 # and SVG with everything in them.

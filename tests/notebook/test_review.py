@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from ensemble_notebook.domain.review import ReviewDecision, ReviewRequest
-from ensemble_notebook.notebook import review
-from ensemble_notebook.notebook.interrupt import InterruptGuard
-from ensemble_notebook.notebook.review import CellReviewer, decision_of
-from ensemble_notebook.notebook.timeline import TimelineWidget
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.trace.fold import TraceFold
-from ensemble_notebook.trace.wire import Wire
+from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest
+from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, decision_of
+from ensemble_notebook.notebook.live.event_painter import cell_reviewer as review
+from ensemble_notebook.notebook.live.interrupt_guard import InterruptGuard
+from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import Wire
 
 LIMIT_S = 20
 REQUEST = ReviewRequest(subject="output", text="The draft. " * 4000, task="draft", agent="Ana")

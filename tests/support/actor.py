@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.event import Event
-from ensemble_notebook.domain.model import Fault, ModelReply, ToolCall, ToolSpec
-from ensemble_notebook.engine.result import RunResult
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
+from ensemble_notebook.engine.run.run_result import RunResult
 from tests.support.drive import drive
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ensemble_notebook.cell.cell import Cell
-from ensemble_notebook.cell.mistake import CellError, Mistake
 from ensemble_notebook.cell.reader import read_cell
+from ensemble_notebook.cell.text.mistakes import CellError, Mistake
 
 
 def marked(text: str) -> tuple[str, list[tuple[int, int, int]]]:

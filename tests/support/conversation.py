@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ensemble_notebook.domain.model import ToolSpec
+from ensemble_notebook.domain.seams.chat_port import ToolSpec
 
 KEY = "sk-" + "a1B2" * 8
 SEARCH = ToolSpec(

@@ -6,20 +6,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from ensemble_notebook.domain.choice import ExitReason, Workflow
-from ensemble_notebook.domain.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.event import Event
-from ensemble_notebook.domain.model import ChatPort, ChatSource
-from ensemble_notebook.domain.plan import make_plan
-from ensemble_notebook.domain.rule import check_ensemble
-from ensemble_notebook.domain.task import Task
-from ensemble_notebook.domain.tool import TaskInput
-from ensemble_notebook.engine.clock import Clock, SystemClock
-from ensemble_notebook.engine.driver import Driver
-from ensemble_notebook.engine.order import Order
-from ensemble_notebook.engine.result import RunResult
-from ensemble_notebook.engine.stream import EventStream, Sink
-from ensemble_notebook.testing.clock import LoopClock, VirtualLoop, run_virtual
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import ExitReason, Workflow
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.planning.execution_plan import make_plan
+from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
+from ensemble_notebook.engine.events.clock import Clock, SystemClock
+from ensemble_notebook.engine.events.event_stream import EventStream, Sink
+from ensemble_notebook.engine.run.driver import Driver
+from ensemble_notebook.engine.run.run_result import RunResult
+from ensemble_notebook.engine.specs.run_spec import Order
+from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 
 AFTERMATH_S = 60
 PARALLEL = Workflow.PARALLEL

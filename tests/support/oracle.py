@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ensemble_notebook.domain.choice import ErrorStrategy
-from ensemble_notebook.domain.graph import Graph
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy
+from ensemble_notebook.domain.planning.graph import Graph
 
 Fate = Literal["done", "failed", "missed", "passed over"]
 BAD = ("failed", "missed")

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.choice import CaptureMode, ToolOutcome
-from ensemble_notebook.domain.event import Event
-from ensemble_notebook.domain.limit import Budget
-from ensemble_notebook.domain.review import ReviewDecision
-from ensemble_notebook.testing.event import EventBuilder
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ToolOutcome
+from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.definitions.review import ReviewDecision
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.testing.event_builder import EventBuilder
 
 SECONDS = (0.0, 0.1, 0.5, 1.0, 2.25)
 DECISIONS = (

@@ -6,11 +6,11 @@ import warnings
 import pytest
 
 import ensemble_notebook
-from ensemble_notebook.domain.choice import CaptureMode
-from ensemble_notebook.testing.event import EventBuilder
+from ensemble_notebook.domain.definitions.enums import CaptureMode
+from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.capture import VARIABLE, config, resolve_capture_mode
-from ensemble_notebook.trace.execution import ExecutionTrace
-from ensemble_notebook.trace.exporter import JsonTraceExporter, export_trace, file_name
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.exporters import JsonTraceExporter, export_trace, file_name
 
 
 @pytest.fixture(autouse=True)

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.trace.execution import ExecutionTrace
-from ensemble_notebook.trace.span import SpanKind
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.spans.span import SpanKind
 
 
 def run(tasks, seconds):

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
-from ensemble_notebook.domain.choice import CaptureMode, RunStatus
-from ensemble_notebook.domain.cost import CostConfiguration
+from ensemble_notebook.domain.definitions.cost import CostConfiguration
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.errors import TraceFormatError
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.testing.invariant import violations
-from ensemble_notebook.trace.execution import ExecutionTrace
-from ensemble_notebook.trace.instant import duration_of, duration_text, instant_of, instant_text
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.trace.codec.iso_time import duration_of, duration_text, instant_of, instant_text
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams
 from tests.trace.test_step import managed, phase_done_twice
 

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from ensemble_notebook.domain.choice import ExitReason, RunStatus, SpanStatus
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.trace.execution import ExecutionTrace
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 
 def events():
@@ -62,7 +62,7 @@ def test_a_trace_pickles():
 
 def test_making_a_trace_loads_neither_pandas_nor_the_price_list():
     program = (
-        "import sys; from ensemble_notebook.trace.execution import ExecutionTrace;"
+        "import sys; from ensemble_notebook.trace.execution_trace import ExecutionTrace;"
         "trace = ExecutionTrace.from_events(()); trace.metrics; trace.tasks;"
         "sys.exit(bool({'pandas', 'genai_prices', 'numpy'} & set(sys.modules)))"
     )

@@ -5,16 +5,17 @@ import pytest
 from hypothesis import given, settings
 from pandas.testing import assert_frame_equal
 
-from ensemble_notebook.domain.choice import ToolOutcome
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.trace.activity import RUNS
-from ensemble_notebook.trace.execution import ExecutionTrace
-from ensemble_notebook.trace.fold import TraceFold
-from ensemble_notebook.trace.frame import Frames
-from ensemble_notebook.trace.journal import EVENTS
-from ensemble_notebook.trace.link import LINKS
-from ensemble_notebook.trace.path import CRITICAL_PATH
-from ensemble_notebook.trace.schema import (
+from ensemble_notebook.domain.definitions.enums import ToolOutcome
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.analysis.activity import RUNS
+from ensemble_notebook.trace.analysis.agent_stats import AGENTS
+from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH
+from ensemble_notebook.trace.analysis.event_log import EVENTS
+from ensemble_notebook.trace.analysis.links import LINKS
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.frames import Frames
+from ensemble_notebook.trace.tables.columns import (
     ATTEMPTS,
     DELEGATIONS,
     ERRORS,
@@ -26,7 +27,6 @@ from ensemble_notebook.trace.schema import (
     TASKS,
     TOOL_CALLS,
 )
-from ensemble_notebook.trace.share import AGENTS
 from tests.support.stream import streams
 
 TABLES = {

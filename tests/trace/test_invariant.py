@@ -3,12 +3,12 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain import event as ev
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.testing.invariant import violations
-from ensemble_notebook.trace.execution import ExecutionTrace
-from ensemble_notebook.trace.fold import TraceFold
-from ensemble_notebook.trace.wire import Wire
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import Wire
 from tests.support.stream import streams
 from tests.trace.test_step import managed, phase_done_twice
 

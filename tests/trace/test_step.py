@@ -1,14 +1,14 @@
 import pytest
 
-from ensemble_notebook.domain.choice import ExitReason, OnTimeout, RunStatus, SpanStatus
-from ensemble_notebook.domain.limit import Budget, Spending
-from ensemble_notebook.domain.review import ReviewDecision
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.testing.invariant import violations
-from ensemble_notebook.trace.execution import ExecutionTrace
-from ensemble_notebook.trace.fold import TraceFold
-from ensemble_notebook.trace.row import row_of, run_of
-from ensemble_notebook.trace.span import SpanKind
+from ensemble_notebook.domain.definitions.enums import ExitReason, OnTimeout, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.limits import Budget, Spending
+from ensemble_notebook.domain.definitions.review import ReviewDecision
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span import SpanKind
+from ensemble_notebook.trace.timeline.timeline_rows import row_of, run_of
 
 
 def builder(**facts):

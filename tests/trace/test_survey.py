@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.review import ReviewDecision
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.trace.execution import ExecutionTrace
+from ensemble_notebook.domain.definitions.review import ReviewDecision
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams
 from tests.trace.test_step import managed, phase_done_twice
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.choice import ToolOutcome
-from ensemble_notebook.domain.event import LlmAttemptStarted, LlmToken
-from ensemble_notebook.testing.event import EventBuilder
-from ensemble_notebook.testing.writer import START
-from ensemble_notebook.trace.fold import TraceFold
-from ensemble_notebook.trace.wire import Wire
+from ensemble_notebook.domain.definitions.enums import ToolOutcome
+from ensemble_notebook.domain.events import LlmAttemptStarted, LlmToken
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.testing.event_writer import START
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import Wire
 from tests.support.stream import streams
 
 KEY = "sk-" + "a1B2" * 8

@@ -1,0 +1,275 @@
+"""Names of a cell as objects of the notebook (C4).
+
+A plain name is looked up in the namespace that the caller gives, a dotted one is imported; when reading, nothing is
+imported, and an `Unimported` stands for it. Knows no keys.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ensemble_notebook.cell.reading.drafts import Draft
+from ensemble_notebook.cell.text.mistakes import MisreadError, listed, meant, quoted
+from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.output_type import output_type_fault
+from ensemble_notebook.domain.definitions.tool import human_input, is_langchain_tool
+from ensemble_notebook.domain.outputs.secrets import holds_key
+from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.models.model_spec import FORMS, parse_spec
+
+_BUILT_IN_MODELS: Final = ("local", "scripted")
+_SPEC: Final = re.compile(r"\s*(local|scripted)\s*$|[^:]*:")
+_DOTTED: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_OF_IPYTHON: Final = frozenset({"exit", "quit", "get_ipython", "open", "display"})
+
+
+class Unimported:
+    """Stands for a function that is looked up when the cell is run."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = re.sub(r"[^A-Za-z0-9_]", "_", name)
+        self._name = name
+
+    def __call__(self, *_: Any) -> Any:
+        """Nothing calls it: a cell is built before it is run."""
+        raise TypeError(f"{self._name} has not been imported yet: build the cell first.")
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, not imported>"
+
+
+class UnimportedObject(Unimported):
+    """Stands for an object with methods."""
+
+    store = retrieve = export = system = user = Unimported.__call__
+
+
+def _unimported_class(name: str) -> type:
+    """Stands for the class of an output."""
+    return type(name, (), {"model_validate": Unimported(name)})
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A sort of objects that a cell may name.
+
+    Attributes:
+        plural: how messages call them.
+        fits: True for one of them, told by its class alone: no property of the user's object is run.
+        stand_in: makes what stands for one that is not imported.
+        other: how the same is written without a name, as a sentence.
+    """
+
+    plural: str
+    fits: Callable[[Any], bool]
+    stand_in: Callable[[str], Any]
+    other: str = ""
+
+
+class Resolver:
+    """Looks names up.
+
+    Args:
+        namespace: the notebook's variables; None where they are not known: then names are taken on trust.
+        imports: True when a cell is built to be run; then everything must be there.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any] | None, *, imports: bool = False) -> None:
+        self._namespace: Mapping[str, Any] = {} if namespace is None else namespace
+        self._is_trusting = namespace is None and not imports
+        self._imports = imports
+
+    def find(self, node: ScalarNode, what: str, sort: Sort) -> Any:
+        """An object of the notebook, or what a dotted name imports; whether it is of the sort, its definition says.
+
+        Raises:
+            MisreadError: there is no such name, or it can't be imported.
+        """
+        name = node.text
+        if _DOTTED.fullmatch(name):
+            return self._import(node) if self._imports else sort.stand_in(name)
+        if not name.isidentifier():
+            hint = "Write the name alone: no quotes inside, no brackets, no arguments."
+            raise MisreadError(node.place, f"{quoted(name)} can't be the name of {what}.", hint)
+        if name in self._namespace:
+            return self._namespace[name]
+        if name == human_input.__name__:  # the one tool that is there without an import
+            return human_input
+        if self._is_trusting:
+            return sort.stand_in(name)
+        raise self._missing(node, what, sort)
+
+    def shape(self, node: ScalarNode) -> Any:
+        """The class or JSON schema of an output.
+
+        Raises:
+            MisreadError: there is none of this name.
+        """
+        return self.find(node, "a class", _SHAPES)
+
+    def store(self, path: ScalarNode | None) -> Any:
+        """A store of the ensemble's own, or one in a file, which is not opened before the cell is built.
+
+        Raises:
+            MisreadError: the file can't be used.
+        """
+        if not self._imports:
+            return UnimportedObject("memory" if path is None else path.text)
+        from ensemble_notebook.memory.in_memory_store import InMemoryStore
+        from ensemble_notebook.memory.sqlite_memory import SqliteMemory
+
+        return InMemoryStore() if path is None else _opened(SqliteMemory, path)
+
+    def exporter(self, path: ScalarNode) -> Any:
+        """What writes traces to a file or folder; nothing is touched before the cell is built.
+
+        Raises:
+            MisreadError: the path can't be used.
+        """
+        if not self._imports:
+            return UnimportedObject(path.text)
+        from ensemble_notebook.trace.exporters import JsonTraceExporter
+
+        return _opened(JsonTraceExporter, path)
+
+    def model(self, node: ScalarNode) -> Any:
+        """A chat model object, or a checked spec text (section 6).
+
+        Raises:
+            MisreadError: it is neither.
+        """
+        name = node.text.strip()
+        if holds_key(name):
+            raise MisreadError(node.place)
+        if _SPEC.match(name):
+            return _checked_spec(name, node)
+        if name in self._namespace:
+            found = self._namespace[name]
+            if _is_model(found):
+                return found
+            message = f"the variable {name!r} holds no chat model but {_kind(found)}."
+            raise MisreadError(node.place, message, self._model_hint(name))
+        if _DOTTED.fullmatch(name):
+            return self._import(node) if self._imports else name
+        if self._is_trusting and name.isidentifier():
+            return name
+        known = [*self._names(_is_model), *_BUILT_IN_MODELS]
+        message = f"there is no model {quoted(name)}.{meant(name, known)}"
+        raise MisreadError(node.place, message, self._model_hint(name))
+
+    def server(self, draft: Draft) -> Mapping[str, str]:
+        """The mapping of an OpenAI-compatible server, checked (section 6).
+
+        Raises:
+            MisreadError: it names no model or no address.
+        """
+        values = draft.values
+        if draft.written.keys() - values.keys() or "model" not in values or any(map(holds_key, values.values())):
+            raise MisreadError(draft.place)
+        try:
+            parse_spec(values)
+        except ValidationError as error:
+            problem = error.problems[0]
+            hint = "A model has: model, base_url, api_key_env."
+            raise MisreadError(draft.place_of(str(problem.item or "base_url")), problem.message, hint) from None
+        return dict(values)
+
+    def _model_hint(self, name: str) -> str:
+        models = list(self._names(_is_model))
+        own = f" Variables with a chat model: {listed(models)}." if models else ""
+        sample = name if len(name) <= 40 else "NAME"
+        return f"Write local, openai:{sample}, or the name of a variable that holds a chat model.{own}"
+
+    def _missing(self, node: ScalarNode, what: str, sort: Sort) -> MisreadError:
+        names = list(self._names(sort.fits))
+        message = f"there is no {quoted(node.text)} in this notebook.{meant(node.text, names)}"
+        there = f"{sort.plural} here: {listed(names)}." if names else f"This notebook has no {sort.plural.lower()} yet."
+        hint = f"Define or import {what} of this name in a cell above. {there} {sort.other}".rstrip()
+        return MisreadError(node.place, message, hint)
+
+    def _names(self, fits: Callable[[Any], bool]) -> Iterator[str]:
+        for name, found in list(self._namespace.items()):
+            if not name.startswith("_") and name not in _OF_IPYTHON and fits(found):
+                yield name
+
+    def _import(self, node: ScalarNode) -> Any:
+        """Follow a dotted name from the notebook or, where its first part is not there, from a module."""
+        first, *rest = node.text.split(".")
+        path = first
+        try:
+            found = self._namespace[first] if first in self._namespace else importlib.import_module(first)
+            for part in rest:
+                path = f"{path}.{part}"
+                if not hasattr(found, part) and first not in self._namespace:
+                    importlib.import_module(path)
+                found = getattr(found, part)
+        except (
+            Exception
+        ) as error:  # C10: whatever a module raises while it is imported, its name in the cell is the place
+            reason = f"{type(error).__name__}: {error}"
+            hint = "Dotted names are imported when the cell is run: is the module installed and on the path?"
+            raise MisreadError(node.place, f"{quoted(node.text)} can't be imported ({reason}).", hint) from error
+        return found
+
+
+def _opened(kind: Callable[[str], Any], path: ScalarNode) -> Any:
+    try:
+        return kind(path.text)
+    except ValidationError as error:
+        hint = "A path is relative to the working folder of the notebook."
+        raise MisreadError(path.place, error.problems[0].message, hint) from error
+
+
+def _checked_spec(text: str, node: ScalarNode) -> str:
+    try:
+        parse_spec(text)
+    except ValidationError as error:
+        hint = f"Models are {FORMS}, or variables that hold a chat model."
+        raise MisreadError(node.place, error.problems[0].message, hint) from None
+    return text
+
+
+def _is_model(found: Any) -> bool:
+    """True for a chat model, told by its class alone: no property of the user's object is run."""
+    kind: Any = type(found)
+    is_class = isinstance(found, type)
+    return not is_class and callable(getattr(kind, "ainvoke", None)) and not is_langchain_tool(found)
+
+
+def _is_function(found: Any) -> bool:
+    """True for what may be called as a tool, handler, guardrail, policy or listener."""
+    if isinstance(found, type) or _is_model(found):
+        return False
+    return callable(found) or any(hasattr(type(found), name) for name in ("execute", "on_event", "evaluate", "ainvoke"))
+
+
+def _is_shape(found: Any) -> bool:
+    return isinstance(found, type) and output_type_fault(found) is None
+
+
+def _has(method: str) -> Callable[[Any], bool]:
+    return lambda found: not isinstance(found, type) and callable(getattr(type(found), method, None))
+
+
+def _of(kind: type) -> Callable[[Any], bool]:
+    return lambda found: isinstance(found, kind)
+
+
+FUNCTIONS: Final = Sort("Functions", _is_function, Unimported)
+STORES: Final = Sort("Stores", _has("retrieve"), UnimportedObject, "A file ends in .db.")
+EXPORTERS: Final = Sort("Exporters", _has("export"), UnimportedObject, "A folder ends in /, a file in .json.")
+PROMPTS: Final = Sort("Prompt strategies", _has("system"), UnimportedObject)
+LIMITS: Final[Mapping[str, Sort]] = {
+    "rate_limit": Sort("Rate limits", _of(RateLimit), Unimported, "Or write e.g. 60/min."),
+    "budget": Sort("Budgets", _of(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."),
+}
+_SHAPES: Final = Sort("Classes", _is_shape, _unimported_class, "Or write e.g. {title: str, score: int}.")
+
+
+def _kind(found: Any) -> str:
+    return f"the class {found.__name__}" if isinstance(found, type) else f"a value of type {type(found).__name__}"

@@ -1,0 +1,1 @@
+"""The words of the cell language: keys, kinds of values, familiar spellings, options, short amounts."""

@@ -1,0 +1,247 @@
+"""The options on the first line of a cell (CELL section 3): ``%%ensemble -o report -i topic="tidal energy"``.
+
+Text in, `Options` out. Knows neither IPython nor what a cell's body says; the magic and the command line share it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from keyword import iskeyword
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+from ensemble_notebook.cell.language.amounts import AmountError, is_amount, read_budget
+from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow
+from ensemble_notebook.domain.definitions.templates import is_variable_name
+from ensemble_notebook.errors import ValidationError, did_you_mean, nearest
+
+MAGIC: Final = "%%ensemble"
+DEFAULT_OUT: Final = "_ensemble"
+RUN_OPTIONS: Final = ("llm", "workflow", "capture", "budget", "name", "timeout", "record", "replay")
+"""Those of `add_run_options` that are a single value, by their names in `Options`."""
+
+E = TypeVar("E", bound=StrEnum)
+
+_EXAMPLES: Final = """
+examples:
+  %%ensemble                                   the smallest cell is a list, which is a chain
+  - Research {topic}
+  - Write a haiku from it
+
+  %%ensemble -o report -i topic="tidal energy" bind the output, fill {topic}
+  %%ensemble --llm openai:gpt-4o-mini          the same cell on another model
+  %%ensemble --dry-run                         show the plan, call nothing
+  %%ensemble -b -o report                      go on at once: report.status, report.cancel(), report.result()
+  %%ensemble --budget "$0.50, 20k tokens"      stop buying before a limit is passed
+  %%ensemble --record run.yaml                 keep what the models said; --replay run.yaml says it again
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the first line asks for.
+
+    Attributes:
+        out: the variable that gets the output.
+        inputs: values of template variables, as text.
+        llm, workflow, capture, budget, name: in place of the cell's, where given; the budget as a text.
+        timeout: of the whole run, in seconds.
+        record: the file that gets every exchange with a model.
+        replay: the file that answers in place of the models.
+        is_dry_run: show the plan, call nothing.
+        is_definition: bind the ensemble, do not run it.
+        is_background: return at once.
+        has_timeline: False where ``--no-timeline`` was given.
+        wants_help: show the help and do nothing else.
+    """
+
+    out: str = DEFAULT_OUT
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    llm: str | None = None
+    workflow: Workflow | None = None
+    capture: CaptureMode | None = None
+    budget: str | None = None
+    name: str | None = None
+    timeout: float | None = None
+    record: Path | None = None
+    replay: Path | None = None
+    is_dry_run: bool = False
+    is_definition: bool = False
+    is_background: bool = False
+    has_timeline: bool = True
+    wants_help: bool = False
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """What stands in place of the cell's own, by the ensemble's field; ``inputs`` come before the cell's (C7)."""
+        given = {
+            "llm": self.llm,
+            "workflow": self.workflow,
+            "capture_mode": self.capture,
+            "budget": self.budget,
+            "name": self.name,
+            "inputs": self.inputs or None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def parse_options(line: str) -> Options:
+    """The options of a cell's first line, without the magic's name.
+
+    Raises:
+        ValidationError: unknown option (with the nearest one), missing or unfit value, unbalanced quote.
+    """
+    found = _parser().parse_args(_words(line), argparse.Namespace(inputs={}))
+    return Options(**vars(found))
+
+
+def option_help() -> str:
+    """The help, with examples."""
+    return _parser().format_help()
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """The options that the command line has, too."""
+    parser.add_argument(
+        "-i", "--input", action=_Input, dest="inputs", metavar="NAME=VALUE", help="fill {NAME}; may be repeated"
+    )
+    once = functools.partial(parser.add_argument, action=_Once)
+    once("--llm", metavar="SPEC", help="the ensemble's model: local, openai:NAME, openai:NAME@URL, ...")
+    once("--workflow", type=_choice(Workflow), metavar="NAME", help="sequential, parallel or hierarchical")
+    once("--capture", type=_choice(CaptureMode), metavar="MODE", help="how much is recorded: off, standard or full")
+    once("--budget", type=_budget, metavar="LIMITS", help="what the run may spend: '$0.50', '20k tokens', '50 calls'")
+    once("--timeout", type=_seconds, metavar="SECONDS", help="stop the run after this time")
+    once("--name", type=_text, help="the name of the ensemble")
+    tape = parser.add_mutually_exclusive_group()
+    tape.add_argument("--record", action=_Once, type=_file, metavar="FILE", help="keep every exchange with a model")
+    tape.add_argument("--replay", action=_Once, type=_file, metavar="FILE", help="answer from a recording, offline")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises where argparse would print and exit."""
+
+    def error(self, message: str) -> NoReturn:
+        end = "" if message.endswith((".", "?")) else "."
+        raise ValidationError(f"{MAGIC}: {message}{end} {MAGIC} --help lists the options.")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.error(self._unknown(unknown[0]))
+        return found
+
+    def _unknown(self, word: str) -> str:
+        option = word.partition("=")[0]
+        if not option.startswith("-"):
+            return f"{word!r} belongs to no option; a value with spaces needs quotes"
+        known = [each for each in self._option_string_actions if each.startswith("--") or len(option) == 2]
+        return f"unknown option {option!r}." + (did_you_mean(option, known) if nearest(option, known) else "")
+
+
+class _Once(argparse.Action):
+    """Takes a value once: a second one would silently replace the first."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:
+        if getattr(namespace, self.dest) is not self.default:
+            parser.error(f"{option} is given twice")
+        setattr(namespace, self.dest, values)
+
+
+class _Input(argparse.Action):
+    """Collects NAME=VALUE."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:
+        name, equals, value = str(values).partition("=")
+        if not equals:
+            parser.error(f"{option} wants NAME=VALUE, got {values!r}")
+        if not is_variable_name(name):
+            parser.error(f"{name!r} can't be a template variable: use ASCII letters, digits and underscores")
+        inputs = dict(namespace.inputs or {})
+        if name in inputs:
+            parser.error(f"the input {name!r} is given twice")
+        namespace.inputs = inputs | {name: value}
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog=MAGIC,
+        usage="%(prog)s [options], and the definition of an ensemble below it, in YAML",
+        description="Run a team of agents: the body declares it, the timeline shows it, the output is bound to a name.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    out = f"bind the output (without it: {DEFAULT_OUT})"
+    parser.add_argument("-o", "--out", action=_Once, type=_variable, default=DEFAULT_OUT, metavar="NAME", help=out)
+    add_run_options(parser)
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--dry-run", action="store_true", dest="is_dry_run", help="show the plan, call nothing")
+    way.add_argument("--define", action="store_true", dest="is_definition", help="bind the ensemble, do not run it")
+    way.add_argument(
+        "-b", "--background", "--bg", action="store_true", dest="is_background", help="return at once; NAME is a handle"
+    )
+    parser.add_argument("--no-timeline", action="store_false", dest="has_timeline", help="show only the answer")
+    parser.add_argument("--help", action="store_true", dest="wants_help", help="show this")
+    return parser
+
+
+def _words(line: str) -> Sequence[str]:
+    """Split like a shell, except that a backslash is an ordinary character: Windows' paths have them."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
+    try:
+        return list(lexer)
+    except ValueError:
+        raise ValidationError(f"{MAGIC}: a quote is opened and not closed in: {line.strip()}") from None
+
+
+def _variable(text: str) -> str:
+    if not text.isidentifier() or iskeyword(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name for a variable")
+    return text
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("must not be blank")
+    return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be seconds > 0, got {text!r}")
+    return seconds
+
+
+def _choice(kind: type[E]) -> Callable[[str], E]:
+    def read(text: str) -> E:
+        names = [str(each.value) for each in kind]
+        if text.lower() not in names:
+            raise argparse.ArgumentTypeError(f"can't be {text!r}.{did_you_mean(text, names)}")
+        return kind(text.lower())
+
+    return read
+
+
+def _budget(text: str) -> str:
+    """A budget's text, or the name of one of the notebook, which is looked up with the cell's names."""
+    if is_amount(text) or not text.isidentifier():
+        try:
+            read_budget(text)
+        except AmountError as error:
+            raise argparse.ArgumentTypeError(f"{error} {error.hint}") from None
+    return text
+
+
+def _file(text: str) -> Path:
+    return Path(_text(text))

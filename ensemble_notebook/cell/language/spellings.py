@@ -1,0 +1,108 @@
+"""Familiar spellings of keys and values (C3): what people bring along from other tools, and what it means here.
+
+Knows words only, no nodes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ensemble_notebook.cell.language.cell_schema import SCOPES, Scope
+
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_FAMILIAR: Final[Mapping[str, Mapping[str, str]]] = {
+    "agent": {
+        "backstory": "background",
+        "max_iter": "max_iterations",
+        "max_retry_limit": "max_retries",
+        "max_rpm": "rate_limit",
+    },
+    "task": {
+        "output_pydantic": "output_type",
+        "output_json": "output_type",
+        "guardrail": "output_guardrails",
+        "guardrails": "output_guardrails",
+        "human_input": "review",
+        "guardrail_max_retries": "max_output_retries",
+    },
+    "cell": {"process": "workflow", "max_rpm": "rate_limit"},
+}
+_FOREIGN: Final[Mapping[str, str]] = {
+    "output_file": "The text of a task is report['task'].raw after the run; write it to a file there.",
+    "create_directory": "The text of a task is report['task'].raw after the run; write it to a file there.",
+    "callback": "Use `listeners:`, which hear every event.",
+    "step_callback": "Use `listeners:`, which hear every event.",
+    "task_callback": "Use `listeners:`, which hear every event.",
+    "function_calling_llm": "An agent has one model, `llm`.",
+    "manager_agent": "The manager is made for you: `workflow: hierarchical`, and `manager:` names its model.",
+    "max_execution_time": "A task has a `timeout`, in seconds.",
+}
+ASYNC_EXECUTION: Final = "async_execution"
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A key as it is meant.
+
+    Attributes:
+        name: of the field.
+        word: what was written, in snake case.
+        shown: how messages call it: the shortest word of the language that was or could have been written.
+        is_familiar: True where it was written in another tool's words or case.
+    """
+
+    name: str
+    word: str
+    shown: str
+    is_familiar: bool = False
+
+
+def read_spelling(scope: Scope, key: str) -> Spelling:
+    """The key of the language that is meant; an unknown one stays as it is."""
+    if key in scope.known:
+        return Spelling(scope.short.get(key, key), key, key)
+    snake = _snake(key)
+    familiar = _FAMILIAR.get(scope.name, {})
+    for word in (key, snake):
+        name = familiar.get(word, word)
+        if name in scope.known or (name == ASYNC_EXECUTION and scope.name == "task"):
+            return Spelling(scope.short.get(name, name), word, name, name != key)
+    return Spelling(key, snake, key)
+
+
+def familiar_names(scope: Scope) -> tuple[str, ...]:
+    """The familiar spellings valid at a place."""
+    own = (ASYNC_EXECUTION,) if scope.name == "task" else ()
+    return (*_FAMILIAR.get(scope.name, {}), *own)
+
+
+def foreign_hint(key: str) -> str | None:
+    """What to do about a key of another tool that has no counterpart here."""
+    return _FOREIGN.get(_snake(key))
+
+
+def other_scope(scope: Scope, key: str) -> Scope | None:
+    """The place where an unknown key would be valid."""
+    return next((each for each in SCOPES if each is not scope and key in each.known), None)
+
+
+def read_model_spelling(text: str) -> str:
+    """A model as it is spelled here: ``openai/gpt-4o`` is ``openai:gpt-4o``."""
+    provider, slash, name = text.partition("/")
+    return f"openai:{name}" if slash and provider == "openai" and name else text
+
+
+def invisible(text: str) -> str | None:
+    """The first invisible or odd blank character of a key, as `U+00A0 (NO-BREAK SPACE)`, or None."""
+    for each in text:
+        if each != " " and unicodedata.category(each) in ("Zs", "Cf"):
+            return f"U+{ord(each):04X} ({unicodedata.name(each, 'unnamed')})"
+    return None
+
+
+def _snake(key: str) -> str:
+    return _CAMEL.sub(lambda match: "_" + match[1].lower(), key)

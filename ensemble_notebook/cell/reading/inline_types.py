@@ -1,0 +1,83 @@
+"""The shape of an output, written in a cell: ``{title: str, score: int}`` or a JSON schema (C4).
+
+Nodes in, a JSON schema of type object out. Resolves no names, and knows no keys of the language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ensemble_notebook.cell.reading import values as value
+from ensemble_notebook.cell.reading.json_schema import check_schema, is_schema
+from ensemble_notebook.cell.text.mistakes import MisreadError, Report, meant, quoted
+from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
+
+_TYPES: Final[Mapping[str, str | None]] = {
+    **dict.fromkeys(("str", "string", "text"), "string"),
+    **dict.fromkeys(("int", "integer"), "integer"),
+    **dict.fromkeys(("float", "number"), "number"),
+    **dict.fromkeys(("bool", "boolean"), "boolean"),
+    "any": None,
+}
+_SHOWN: Final = (
+    "Types are: str, int, float, bool, any, [str] for a list, {name: str} for fields; `str?` may be missing."
+)
+
+
+def read_shape(node: MappingNode, label: str, report: Report) -> dict[str, Any]:
+    """The JSON schema that a mapping is or stands for; what is wrong in it is reported and left out."""
+    if not is_schema(node):
+        return _fields(node, label, report)
+    check_schema(node, label, report)
+    found: dict[str, Any] = value.data(node, label)
+    return found
+
+
+def is_type(text: str) -> bool:
+    """True for the name of a type alone, such as ``str``."""
+    return text.strip().removesuffix("?") in _TYPES
+
+
+def _fields(node: MappingNode, label: str, report: Report) -> dict[str, Any]:
+    """An object with these fields; those without ``?`` are required, others than these refused."""
+    properties: dict[str, Any] = {}
+    required = []
+    if not node.pairs:
+        report.mistake(node.place, f"{label} has no fields.", "Write {title: str, score: int}.")
+    for key, each in node.pairs:
+        try:
+            schema, is_optional = _field(each, f"the field {quoted(key.text)}", report)
+        except MisreadError as misread:
+            report.misread(misread)
+            continue
+        properties[key.text] = schema
+        required += [] if is_optional else [key.text]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _field(node: Node, label: str, report: Report) -> tuple[dict[str, Any], bool]:
+    """The schema of one field, and whether the field may be missing."""
+    value.expect_written(node, label)
+    if isinstance(node, ScalarNode):
+        return _scalar(node, label)
+    if isinstance(node, MappingNode):
+        return _fields(node, label, report), False
+    if not isinstance(node, ListNode) or len(node.items) != 1:
+        raise MisreadError(node.place, f"{label} is a list: write the one type of its items in it.", _SHOWN)
+    items, is_optional = _field(node.items[0], f"an item of {label}", report)
+    if is_optional:
+        raise MisreadError(node.items[0].place, "an item of a list can't be missing.", "Remove the '?'.")
+    return {"type": "array", "items": items}, False
+
+
+def _scalar(node: ScalarNode, label: str) -> tuple[dict[str, Any], bool]:
+    text = node.text.strip()
+    word = text.removesuffix("?")
+    if word not in _TYPES:
+        message = f"{label} takes a type, and {quoted(text)} is none.{meant(word, _TYPES)}"
+        raise MisreadError(node.place, message, _SHOWN)
+    kind, is_optional = _TYPES[word], word != text
+    if kind is None:
+        return {}, is_optional
+    return {"type": [kind, "null"] if is_optional else kind}, is_optional

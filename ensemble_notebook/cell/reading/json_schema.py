@@ -1,0 +1,77 @@
+"""JSON schemas written in a cell: their words are checked, since a misspelt one would go unheeded (C11a).
+
+Knows no key of the cell language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ensemble_notebook.cell.reading import values as value
+from ensemble_notebook.cell.text.mistakes import Report, listed, meant, quoted
+from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
+
+_TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
+_SCHEMAS: Final = frozenset(
+    {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems"}
+)
+_LISTS_OF_SCHEMAS: Final = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
+_MAPPINGS_OF_SCHEMAS: Final = frozenset({"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"})
+_VALUES: Final = frozenset(
+    {
+        *("type", "enum", "const", "title", "description", "default", "examples", "required", "format", "pattern"),
+        *("minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+        *("minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties", "maxProperties"),
+        *("dependentRequired", "unevaluatedProperties", "contentEncoding", "contentMediaType", "deprecated"),
+        *("readOnly", "writeOnly", "$schema", "$id", "$ref", "$anchor", "$comment", "$dynamicRef", "$dynamicAnchor"),
+    }
+)
+_KEYWORDS: Final = sorted(_SCHEMAS | _LISTS_OF_SCHEMAS | _MAPPINGS_OF_SCHEMAS | _VALUES)
+
+
+def is_schema(node: MappingNode) -> bool:
+    """True for a mapping that can only be meant as a JSON schema."""
+    pairs = {key.text: each for key, each in node.pairs}
+    kind = pairs.get("type")
+    return (
+        (isinstance(kind, ScalarNode) and kind.text == "object")
+        or isinstance(pairs.get("properties"), MappingNode)
+        or any(key.startswith("$") for key in pairs)
+    )
+
+
+def check_schema(node: Node, label: str, report: Report) -> None:
+    """Report the keywords and types that JSON schemas do not have, in this one and in those inside it."""
+    if isinstance(node, ScalarNode) and node.text in ("true", "false"):
+        return
+    if not isinstance(node, MappingNode):
+        message = f"{label} takes a JSON schema, and this is {value.describe(node)}."
+        report.mistake(node.place, message, "Write e.g. {type: string}.")
+        return
+    for key, each in node.pairs:
+        if key.text not in _KEYWORDS and not key.text.startswith("x-"):
+            message = f"{quoted(key.text)} is no keyword of JSON schemas.{meant(key.text, _KEYWORDS)}"
+            report.mistake(key.place, message, "Keywords of your own begin with x-.")
+        elif key.text == "type":
+            _check_types(each, report)
+        for name, inner in _inside(key.text, each):
+            check_schema(inner, quoted(name), report)
+
+
+def _inside(keyword: str, node: Node) -> Iterator[tuple[str, Node]]:
+    """The schemas that a keyword holds, with what they are called."""
+    if keyword in _SCHEMAS:
+        yield keyword, node
+    elif keyword in _LISTS_OF_SCHEMAS and isinstance(node, ListNode):
+        yield from ((keyword, item) for item in node.items)
+    elif keyword in _MAPPINGS_OF_SCHEMAS and isinstance(node, MappingNode):
+        yield from ((key.text, each) for key, each in node.pairs)
+
+
+def _check_types(node: Node, report: Report) -> None:
+    for each in node.items if isinstance(node, ListNode) else [node]:
+        if not isinstance(each, ScalarNode) or each.text not in _TYPES:
+            word = each.text if isinstance(each, ScalarNode) else value.describe(each)
+            message = f"{quoted(word)} is no type of JSON.{meant(word, _TYPES)}"
+            report.mistake(each.place, message, f"Types are: {listed(_TYPES)}.")

@@ -1,0 +1,203 @@
+"""Single values of a cell: nodes to Python values, refusing what was probably meant otherwise (C11, C11a).
+
+Every function raises `MisreadError` for a node of another kind. Knows no keys.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, Final
+
+from ensemble_notebook.cell.text.mistakes import MisreadError, Report, quoted
+from ensemble_notebook.cell.text.source import Source
+from ensemble_notebook.cell.text.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
+
+_INTEGER: Final = re.compile(r"[-+]?[0-9]+")
+_BASED: Final = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NULLS: Final = ("", "~", "null", "Null", "NULL")
+_TRUE: Final = ("true", "True", "TRUE")
+_FALSE: Final = ("false", "False", "FALSE")
+_OLD_FLAGS: Final = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+_LONGEST_NUMBER: Final = 40
+_NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_SWALLOWED: Final = re.compile(r"[ \t]+#(?=[^\s#])[^\n]*")
+
+
+def plain_value(node: ScalarNode) -> Any:
+    """What YAML 1.2 (its core schema) takes a value for: text, int, float, bool or None.
+
+    Raises:
+        MisreadError: the number is written in a way that tools read differently.
+    """
+    text = node.text
+    if not node.is_plain:
+        return text
+    if text in _NULLS:
+        return None
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    return _number(node) if text[0] in "+-.0123456789" else text
+
+
+def _number(node: ScalarNode) -> Any:
+    text = node.text
+    if text.lower() in (".nan", ".inf", "+.inf", "-.inf"):
+        return float(text.lower().replace(".", ""))
+    is_number = _INTEGER.fullmatch(text) or _FLOAT.fullmatch(text) or _BASED.fullmatch(text)
+    if not is_number:
+        return text
+    if len(text) > _LONGEST_NUMBER:
+        raise MisreadError(
+            node.place, f"a number with {len(text)} characters is too long.", "Put it in quotes if it is a text."
+        )
+    if re.match(r"[-+]?0[0-9]", text):
+        message = f"{text} starts with a zero: some read it as octal, some as decimal."
+        raise MisreadError(
+            node.place, message, f'Write "{text}" for the text, or {text.lstrip("+-0") or "0"} for the number.'
+        )
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return int(text, 0) if _BASED.fullmatch(text) else float(text)
+
+
+def expect_written(node: Node, label: str) -> None:
+    """Refuse a key without a value.
+
+    Raises:
+        MisreadError: there is none, or it was broken before.
+    """
+    if isinstance(node, BrokenNode):
+        raise MisreadError(node.place)
+    if isinstance(node, ScalarNode) and node.is_empty:
+        raise MisreadError(node.place, f"{label} has no value.", "Write a value after the ':', or remove the line.")
+
+
+def scalar(node: Node, label: str, wanted: str) -> ScalarNode:
+    """The node as a single value."""
+    expect_written(node, label)
+    if isinstance(node, ScalarNode):
+        return node
+    hint = "Write one value, without brackets and on one level."
+    raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe(node)}.", hint)
+
+
+def text(node: Node, label: str, *, report: Report, wanted: str = "a text") -> str:
+    """A text. Folded and literal ones lose the line ends behind them."""
+    found = scalar(node, label, wanted)
+    value = plain_value(found)
+    if not isinstance(value, str):
+        hint = f'Put it in quotes if it is a text: "{found.text}".' if value is not None else "Write a text."
+        raise MisreadError(found.place, f"{label} takes {wanted}, and this is {describe(found)}.", hint)
+    if found.is_plain:
+        _refuse_hidden_items(found, report.source)
+        _notice_comment(found, report)
+    return value.rstrip() if found.is_block else value
+
+
+def _refuse_hidden_items(node: ScalarNode, source: Source) -> None:
+    """A list item that is indented too deep silently becomes a part of the text above it."""
+    for line in range(node.place.line + 1, source.line_number(node.end) + 1):
+        if source.line(line).lstrip().startswith("- "):
+            hint = (
+                "Move '- ' to the column of the other items; for a text with dashes use `|` and start it on a new line."
+            )
+            raise MisreadError(source.whole_line(line), "for YAML this line belongs to the text above it.", hint)
+
+
+def _notice_comment(node: ScalarNode, report: Report) -> None:
+    match = _SWALLOWED.match(report.source.text, node.end)
+    if match is not None:
+        place = report.source.place(match.end() - len(match[0].lstrip()), match.end())
+        message = f"{quoted(match[0].strip())} is a comment for YAML. Put the text in quotes if it belongs to it."
+        report.notice(place, message, is_warning=True)
+
+
+def is_name(text: str) -> bool:
+    """True for a name, plain or dotted, that could be one of the notebook's."""
+    return _NAME.fullmatch(text) is not None
+
+
+def is_flag(node: ScalarNode) -> bool:
+    """True for true and false, in the spellings of YAML 1.2."""
+    return node.is_plain and node.text in (*_TRUE, *_FALSE)
+
+
+def flag(node: Node, label: str) -> bool:
+    """True or false, which YAML 1.2 spells in no other way."""
+    found = scalar(node, label, "true or false")
+    value = plain_value(found)
+    if isinstance(value, bool):
+        return value
+    meant = _OLD_FLAGS.get(found.text.lower())
+    hint = f"YAML 1.2 has no yes, no, on and off: write {meant}." if meant else "Write true or false, without quotes."
+    raise MisreadError(found.place, f"{label} takes true or false, and this is {describe(found)}.", hint)
+
+
+def number(node: Node, label: str, *, wanted: str) -> int | float:
+    """A number."""
+    found = scalar(node, label, wanted)
+    value = plain_value(found)
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return value
+    raise MisreadError(
+        found.place, f"{label} takes {wanted}, and this is {describe(found)}.", "Write digits, without quotes."
+    )
+
+
+def names(node: Node, label: str, *, wanted: str, report: Report) -> list[ScalarNode]:
+    """A list of names, each once; an item that is none is reported and left out."""
+    expect_written(node, label)
+    if isinstance(node, ScalarNode):
+        hint = f"Write [{node.text if len(node.text) <= 40 else '...'}]."
+        raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe(node)}.", hint)
+    if not isinstance(node, ListNode):
+        raise MisreadError(
+            node.place, f"{label} takes {wanted}, and this is {describe(node)}.", "Write [first, second]."
+        )
+    found: dict[str, ScalarNode] = {}
+    for item in node.items:
+        try:
+            each = scalar(item, f"an item of {label}", "a name")
+        except MisreadError as misread:
+            report.misread(misread)
+            continue
+        first = found.setdefault(each.text, each)
+        if first is not each:
+            message = f"{quoted(each.text)} stands twice in {label}; the first one is in line {first.place.line}."
+            report.mistake(each.place, message, "Remove one of them.")
+    return list(found.values())
+
+
+def data(node: Node, label: str) -> Any:
+    """Any value as plain Python data; dates stay texts. Mappings have text keys."""
+    expect_written(node, label)
+    if isinstance(node, ScalarNode):
+        return plain_value(node)
+    if isinstance(node, ListNode):
+        return [data(item, label) for item in node.items]
+    if isinstance(node, MappingNode):
+        return {key.text: data(value, label) for key, value in node.pairs}
+    raise MisreadError(node.place)
+
+
+def describe(node: Node) -> str:
+    """What a node is, for a message."""
+    if isinstance(node, ListNode):
+        return "a list"
+    if isinstance(node, MappingNode):
+        return "a mapping"
+    if not isinstance(node, ScalarNode):
+        return "something that can't be read"
+    try:
+        value = plain_value(node)
+    except MisreadError:
+        return "a number"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return f"the value {node.text}"
+    if isinstance(value, int | float):
+        return f"the number {node.text}"
+    return f"the text {quoted(value, 30)}"

@@ -1,0 +1,54 @@
+"""How the lines of a cell look: entries and levels, told without a parser where a parser has given up.
+
+Knows neither mistakes nor keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ensemble_notebook.cell.text.source import Source
+
+_LINE: Final = re.compile(
+    r"""(?P<lead>[ ]*(?:-[ ]+)*)
+        (?:(?P<key>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s"'\[{\#&*!|>%@`,][^\n]*?):(?=[ ]|$)[ ]*)?
+        (?P<value>[^\n]*)""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line as ``- key: value``; offsets into the text."""
+
+    line: int
+    indent: int
+    key: str | None
+    value_start: int
+    value: str
+
+
+def entry_at(source: Source, line: int) -> Entry:
+    """A line taken apart, by its look alone."""
+    text = source.line(line)
+    match = _LINE.match(text)
+    if match is None:
+        return Entry(line, 0, None, source.line_start(line), text)
+    column = match.start("key") if match["key"] is not None else max(match["lead"].rfind("-"), 0)
+    return Entry(line, column, match["key"], source.line_start(line) + match.start("value"), match["value"].rstrip())
+
+
+def open_levels(source: Source, line: int) -> Iterator[tuple[int, int]]:
+    """The levels that are open above a line, the innermost first: indentation, and a line that has it."""
+    least = None
+    for number in range(line - 1, 0, -1):
+        text = source.line(number)
+        indent = len(text) - len(text.lstrip(" "))
+        if text.strip() and not text.lstrip().startswith("#") and (least is None or indent < least):
+            yield indent, number
+            least = indent
+        if least == 0:
+            return

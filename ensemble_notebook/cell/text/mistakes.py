@@ -1,0 +1,211 @@
+"""What is said about a cell: mistakes, notices, and the error that shows all mistakes at once (C10).
+
+Knows nothing of what can be wrong.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from ensemble_notebook.cell.text.source import OPTIONS, Place, Source
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.errors import Problem, ValidationError, nearest
+
+MOST_MISTAKES: Final = 100
+_SHOWN: Final = 20
+_MESSAGE_WIDTH: Final = 400
+_FRAME_WIDTH: Final = 100
+_LONGEST_WORD: Final = 80
+_MOST_WORDS: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One thing wrong in a cell.
+
+    Attributes:
+        line: from 1, in the body of the cell; 0 for the options above it.
+        column: of the first wrong character, from 1.
+        end_column: behind the last one.
+        message: what is wrong, with the nearest valid word where there is one.
+        hint: one line of help; may be empty.
+    """
+
+    line: int
+    column: int
+    end_column: int
+    message: str
+    hint: str = ""
+
+    @property
+    def where(self) -> str:
+        """The line in words."""
+        return _where(self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that a person should know about a cell that can run.
+
+    Attributes:
+        line, column: as in `Mistake`.
+        message: a sentence.
+        is_warning: True where the cell probably does not mean what it says.
+    """
+
+    line: int
+    column: int
+    message: str
+    is_warning: bool = False
+
+    @property
+    def where(self) -> str:
+        """The line in words."""
+        return _where(self.line)
+
+
+class CellError(ValidationError):
+    """A cell can't run as written; nothing was imported or called (C10).
+
+    Attributes:
+        mistakes: all of them, in the order of the text; at least one.
+    """
+
+    def __init__(self, mistakes: Sequence[Mistake], source: Source) -> None:
+        self.mistakes = tuple(mistakes)
+        self._frames = tuple(_frame(mistake, source) for mistake in self.mistakes[:_SHOWN])
+        super().__init__([Problem(f"{mistake.where}: {mistake.message}") for mistake in self.mistakes])
+
+    def _render_lines(self) -> list[str]:
+        count = len(self.mistakes)
+        lines = [f"{type(self).__name__}: {count} mistake{'s' if count > 1 else ''} in this cell"]
+        for mistake, frame in zip(self.mistakes, self._frames, strict=False):
+            lines += [f"  {mistake.where}: {mistake.message}", *frame]
+            lines += [f"    {mistake.hint}"] if mistake.hint else []
+        if count > _SHOWN:
+            lines.append(f"  ... and {count - _SHOWN} more")
+        return lines
+
+
+class MisreadError(Exception):
+    """A part of a cell that can't be read, on its way to the `Report`; without a message it has been reported."""
+
+    def __init__(self, place: Place, message: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.place, self.message, self.hint = place, message, hint
+
+
+class _TooManyMistakesError(Exception):
+    """Enough for one reading; what follows would cost time and help nobody (C12)."""
+
+
+class Report:
+    """Collects what is said about one cell. `with report:` ends in a `CellError` if there was any mistake."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.notices: list[Notice] = []
+        self._mistakes: list[Mistake] = []
+        self._cause: BaseException | None = None
+
+    def mistake(self, place: Place, message: str, hint: str = "") -> None:
+        """Note a mistake. Keys in the text are masked, long texts cut."""
+        found = Mistake(place.line, place.column, place.end_column, _tidy(message), _tidy(hint))
+        if found not in self._mistakes:
+            self._mistakes.append(found)
+        if len(self._mistakes) >= MOST_MISTAKES:
+            raise _TooManyMistakesError
+
+    def misread(self, error: MisreadError) -> None:
+        """Note what could not be read; the first foreign error behind one is kept for ``%tb`` (C13)."""
+        self._cause = self._cause or error.__cause__
+        if error.message:
+            self.mistake(error.place, error.message, error.hint)
+
+    def notice(self, place: Place, message: str, *, is_warning: bool = False) -> None:
+        """Note something that is no mistake."""
+        found = Notice(place.line, place.column, _tidy(message), is_warning)
+        if found not in self.notices and len(self.notices) < MOST_MISTAKES:
+            self.notices.append(found)
+
+    @property
+    def has_mistakes(self) -> bool:
+        """Whether anything is wrong so far."""
+        return bool(self._mistakes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if self._mistakes and (kind is None or isinstance(error, _TooManyMistakesError | MisreadError)):
+            mistakes = sorted(self._mistakes, key=lambda each: (each.line, each.column))
+            raise CellError(mistakes, self.source) from self._cause
+
+
+def nearest_name(word: str, known: Iterable[str]) -> str | None:
+    """The known name closest to `word`, or None; bounded in time, whatever the names are (C12)."""
+    if len(word) > _LONGEST_WORD:
+        return None
+    names = [name for name in known if len(name) <= _LONGEST_WORD]
+    return nearest(word, names[:_MOST_WORDS])
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """`` Did you mean 'x'?`` for the nearest known name, or nothing."""
+    close = nearest_name(word, known)
+    return "" if close is None else f" Did you mean {close!r}?"
+
+
+def listed(names: Iterable[str], limit: int = 12) -> str:
+    """Names in a row, the first `limit` of them."""
+    shown = list(names)
+    return ", ".join(shown[:limit]) + (", ..." if len(shown) > limit else "")
+
+
+def quoted(text: str, limit: int = 60) -> str:
+    """A text of the cell inside a message: quoted, cut, on one line."""
+    return repr(text if len(text) <= limit else text[: limit - 3] + "...")
+
+
+def _tidy(message: str) -> str:
+    text = mask(" ".join(message.split()))
+    return text if len(text) <= _MESSAGE_WIDTH else text[: _MESSAGE_WIDTH - 4] + " ..."
+
+
+def _where(line: int) -> str:
+    return "options" if line == OPTIONS.line else f"line {line}"
+
+
+def _frame(mistake: Mistake, source: Source) -> tuple[str, ...]:
+    """The line and a caret under the place; a window of the line where it is long. Keys masked, controls hidden."""
+    if mistake.line == OPTIONS.line:
+        return ()
+    text = source.line(mistake.line)
+    masked = mask(text)
+    if masked != text:  # columns of the masked line differ, so its place can't be shown
+        return (f"    {mistake.line} | {_printable(masked[:_FRAME_WIDTH])}",)
+    first = max(0, mistake.column - 1 - _FRAME_WIDTH // 2) if len(text) > _FRAME_WIDTH else 0
+    window = _printable(text[first : first + _FRAME_WIDTH])
+    before, marked = (
+        window[: mistake.column - 1 - first],
+        window[mistake.column - 1 - first : mistake.end_column - 1 - first],
+    )
+    gutter = f"    {mistake.line} | "
+    carets = " " * _width(before) + "^" * max(1, _width(marked))
+    return (f"{gutter}{window.rstrip()}", f"{' ' * (len(gutter) - 2)}| {carets}")
+
+
+def _printable(text: str) -> str:
+    return "".join(
+        each if each.isprintable() else " " if each == "\t" else "\N{REPLACEMENT CHARACTER}" for each in text
+    )
+
+
+def _width(text: str) -> int:
+    """Columns that a text takes in a monospaced font."""
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
+    )

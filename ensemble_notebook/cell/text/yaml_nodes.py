@@ -1,0 +1,267 @@
+"""YAML 1.2 text as a tree of nodes that know their places. Knows no key of the language.
+
+Only ruamel.yaml's scanner and parser are used: its events are put together here, iteratively, with bounds, so that no
+tag is obeyed, no alias expanded and no depth reached that hurts (C12). Anchors, aliases, tags and second documents are
+mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.cell.text.mistakes import MOST_MISTAKES, MisreadError, quoted
+from ensemble_notebook.cell.text.source import Place, Source
+
+if TYPE_CHECKING:
+    from ruamel.yaml.events import Event
+
+MOST_CHARACTERS: Final = 1_000_000
+MOST_NODES: Final = 20_000
+DEEPEST: Final = 32
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """What all nodes share: `start` and `end` are offsets, `place` is what a caret points at."""
+
+    start: int
+    end: int
+    place: Place
+
+
+@dataclass(slots=True, eq=False)
+class ScalarNode(Node):
+    """A single value, as text."""
+
+    text: str
+    is_plain: bool
+    is_block: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """True where nothing at all was written."""
+        return self.is_plain and not self.text
+
+
+@dataclass(slots=True, eq=False)
+class ListNode(Node):
+    """Items in order."""
+
+    items: list[Node] = field(default_factory=list)
+    is_flow: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class MappingNode(Node):
+    """Pairs in order; keys are texts, each once. `is_partial` where a pair had no such key and was left out."""
+
+    pairs: list[tuple[ScalarNode, Node]] = field(default_factory=list)
+    is_flow: bool = False
+    is_partial: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class BrokenNode(Node):
+    """A value that can't be read; its mistake has been noted, so nothing more is said about it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A collection being read; of a mapping, the key that waits for its value and the lines of the keys so far."""
+
+    node: ListNode | MappingNode
+    is_tagged: bool = False
+    key: ScalarNode | None = None
+    has_key: bool = False
+    lines: dict[str, int] = field(default_factory=dict)
+
+
+class Composition:
+    """One attempt to compose a text; `mistakes` are those that did not stop it, `last` is the node read last."""
+
+    def __init__(self, source: Source, text: str, broken: Collection[int] = ()) -> None:
+        self.mistakes: list[MisreadError] = []
+        self.last: Node | None = None
+        self.root: Node | None = None
+        self._source, self._text, self._broken = source, text, broken
+        self._open: list[_Open] = []
+        self._count = 0
+
+    def run(self) -> Node | None:
+        """The root, or None for an empty text.
+
+        Raises:
+            MisreadError: too deep or too large.
+            ruamel.yaml.error.YAMLError: (or worse) the text is no YAML.
+        """
+        documents = 0
+        for event in self._events():
+            name = type(event).__name__
+            if name == "DocumentStartEvent":
+                documents += 1
+                if self._is_foreign(event, documents):
+                    break
+            elif name in ("SequenceStartEvent", "MappingStartEvent"):
+                self._begin(event, ListNode if name.startswith("Seq") else MappingNode)
+            elif name in ("SequenceEndEvent", "MappingEndEvent"):
+                self._finish(event.end_mark.index)
+            elif name in ("ScalarEvent", "AliasEvent"):
+                self._add(self._scalar(event) if name == "ScalarEvent" else self._alias(event))
+        return self.root
+
+    def _events(self) -> Iterator[Event]:
+        from ruamel.yaml import YAML
+
+        events: Iterator[Event] = YAML(typ="safe", pure=True).parse(self._text)
+        return events
+
+    @property
+    def open_flow(self) -> int | None:
+        """Offset of the outermost [...] or {...} that is not finished."""
+        return next((each.node.start for each in self._open if each.node.is_flow), None)
+
+    def _is_foreign(self, event: Any, documents: int) -> bool:
+        """Notes a second document or a directive."""
+        line = self._source.line_number(event.start_mark.index)
+        if documents > 1:
+            message, hint = "a second document starts here.", "A cell is one document: remove this line."
+        elif getattr(event, "version", None) or getattr(event, "tags", None):
+            line, message, hint = (
+                1,
+                "a line that starts with '%' is a directive for YAML, and cells have none.",
+                "Remove it.",
+            )
+        else:
+            return False
+        self._note(self._source.whole_line(line), message, hint)
+        return documents > 1
+
+    def _note(self, place: Place, message: str, hint: str) -> None:
+        self.mistakes.append(MisreadError(place, message, hint))
+        if len(self.mistakes) >= MOST_MISTAKES:
+            raise MisreadError(place)
+
+    def _scalar(self, event: Any) -> Node:
+        start, end = event.start_mark.index, event.end_mark.index
+        place = self._source.place(start, end)
+        if start in self._broken:
+            return BrokenNode(start, end, place)
+        if self._is_decorated(event):
+            return BrokenNode(start, end, place)
+        try:
+            event.value.encode()
+        except UnicodeEncodeError:
+            self._note(place, "this text holds half of a character (a lone surrogate).", "Write the character itself.")
+            return BrokenNode(start, end, place)
+        return ScalarNode(start, end, place, event.value, event.style is None, event.style in ("|", ">"))
+
+    def _alias(self, event: Any) -> Node:
+        start, end = event.start_mark.index, event.end_mark.index
+        self._note(
+            self._source.place(start, end),
+            "a value that starts with '*' is an alias for YAML, and cells have none.",
+            "Put the value in quotes.",
+        )
+        return BrokenNode(start, end, self._source.place(start, end))
+
+    def _is_decorated(self, event: Any) -> bool:
+        """Notes an anchor or a tag before a value."""
+        start = event.start_mark.index
+        if event.anchor is not None:
+            message = "a value that starts with '&' is an anchor for YAML, and cells have none."
+        elif event.tag is not None:
+            message = "a value that starts with '!' is a tag for YAML, and cells have none."
+        else:
+            return False
+        word = self._text[start : self._source.line_end(self._source.line_number(start))].split(maxsplit=1)
+        self._note(self._source.place(start, start + len(word[0])), message, "Put the value in quotes.")
+        return True
+
+    def _begin(self, event: Any, kind: type[ListNode | MappingNode]) -> None:
+        start, end = event.start_mark.index, event.end_mark.index
+        place = self._source.place(start, end)
+        if len(self._open) >= DEEPEST:
+            raise MisreadError(place, f"this is nested deeper than {DEEPEST} levels.", "A cell needs about six.")
+        is_tagged = self._is_decorated(event) and event.tag is not None
+        self._open.append(_Open(kind(start, end, place, is_flow=bool(event.flow_style)), is_tagged=is_tagged))
+
+    def _finish(self, end: int) -> None:
+        closed = self._open.pop()
+        node = closed.node
+        node.end = end
+        if node.is_flow:
+            node.place = self._source.place(node.start, end)
+        is_brace = isinstance(node, MappingNode) and node.is_flow and self._is_brace(node)
+        if is_brace:
+            self._note(node.place, *brace_pitfall(self._text[node.start : end]))
+        self._add(BrokenNode(node.start, end, node.place) if is_brace or closed.is_tagged else node)
+
+    def _is_brace(self, node: MappingNode) -> bool:
+        """True for `{name}`, which can only be meant as a template variable."""
+        if len(node.pairs) != 1:
+            return False
+        key, value = node.pairs[0]
+        return (
+            key.is_plain
+            and isinstance(value, ScalarNode)
+            and value.is_empty
+            and ":" not in self._text[key.end : node.end]
+        )
+
+    def _add(self, node: Node) -> None:
+        """Put a finished node where it belongs."""
+        self._count += 1
+        if self._count > MOST_NODES:
+            raise MisreadError(
+                node.place, f"this cell has more than {MOST_NODES:,} values.", "Split it, or load data in Python."
+            )
+        self.last = node
+        if not self._open:
+            self.root = node
+            return
+        parent = self._open[-1]
+        if isinstance(parent.node, ListNode):
+            parent.node.items.append(node)
+        elif not parent.has_key:
+            parent.key, parent.has_key = self._key(node), True
+        else:
+            if parent.key is None:
+                parent.node.is_partial = True
+            else:
+                self._add_pair(parent, parent.node, parent.key, node)
+            parent.has_key = False
+
+    def _key(self, node: Node) -> ScalarNode | None:
+        """The node as a key; None, and noted, when it can't be one."""
+        if isinstance(node, ScalarNode) and not node.is_empty:
+            return node
+        if isinstance(node, ScalarNode):
+            self._note(node.place, "there is no key before this ':'.", "Write `key: value`.")
+        elif not isinstance(node, BrokenNode):
+            self._note(
+                node.place, "a key must be a text.", "Write `key: value`, and put a text with brackets in quotes."
+            )
+        return None
+
+    def _add_pair(self, parent: _Open, mapping: MappingNode, key: ScalarNode, value: Node) -> None:
+        if key.text in parent.lines:
+            first = parent.lines[key.text]
+            where = "on this line" if first == key.place.line else f"in line {first}"
+            message = f"the key {quoted(key.text)} stands twice; the first one is {where}."
+            self._note(key.place, message, "YAML would drop one of them silently: rename or remove one.")
+            return
+        if isinstance(value, ScalarNode) and value.is_empty:
+            value.place = key.place  # the parser puts nothing where the next thing starts
+        parent.lines[key.text] = key.place.line
+        mapping.pairs.append((key, value))
+
+
+def brace_pitfall(text: str) -> tuple[str, str]:
+    """Message and hint for an unquoted `{topic}` at the start of a value."""
+    line = text.partition("\n")[0].strip()
+    end = line.find("}") + 1
+    name = line[: end + (line[end : end + 1] == "}")] if end else line
+    message = f"a value that starts with {quoted(name, 40)} is a mapping for YAML, not a text."
+    return message, f'Put the whole value in quotes: "{line if len(line) <= 60 else line[:57] + "..."}"'

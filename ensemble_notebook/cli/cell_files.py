@@ -1,0 +1,98 @@
+"""``run`` and ``validate``: a cell in a file, without a notebook. Results go to stdout, what happens to stderr."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ensemble_notebook.cell.language.options import MAGIC, RUN_OPTIONS, Options, parse_options
+from ensemble_notebook.cli.run_progress import ask, printable, say, tell
+from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError
+
+if TYPE_CHECKING:
+    from ensemble_notebook.cell.cell import Cell
+    from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+
+STDIN: Final = "-"
+
+
+def run_file(arguments: Namespace) -> None:
+    """Run the cell in a file and print its table and its answer; ``--out FILE.json`` gets the trace, failed or not.
+
+    Raises:
+        EnsembleError, RunInterrupted: as reading and running a cell; the table is printed first.
+    """
+    cell, options = _read(arguments, needs_inputs=True)
+    sys.path.insert(0, str(Path.cwd()))  # dotted names in a cell may mean a module of the working folder
+    ensemble = cell.build({})
+    watched = replace(
+        ensemble,
+        listeners=(*ensemble.listeners, tell),
+        review_handler=ensemble.review_handler or ask,
+    )
+    try:
+        output = watched.run(cell.inputs, timeout=options.timeout, record=options.record, replay=options.replay)
+    except (EnsembleError, RunInterrupted) as error:
+        if error.output is not None:
+            _show(error.output, arguments.out)
+        raise
+    _show(output, arguments.out)
+    if arguments.out is None or _is_trace(arguments.out):
+        print(f"\n{printable(output.raw)}")
+    else:
+        arguments.out.write_text(output.raw, encoding="utf-8")
+        print(f"\nThe answer is in {arguments.out}")
+
+
+def validate_file(arguments: Namespace) -> None:
+    """Check the cell in a file and print its plan. Imports and calls nothing.
+
+    Raises:
+        EnsembleError: with every mistake.
+    """
+    cell, _ = _read(arguments, needs_inputs=False)
+    print(cell.plan._repr_mimebundle_()["text/plain"])
+    for warning in cell.warnings:
+        say(warning)
+    if cell.missing:
+        print(f"needs {', '.join(f'-i {name}=...' for name in cell.missing)}")
+
+
+def _read(arguments: Namespace, *, needs_inputs: bool) -> tuple[Cell, Options]:
+    """The cell of a file; the options on its first line count where the command line does not say otherwise."""
+    from ensemble_notebook.cell.reader import read_cell
+
+    try:
+        text = sys.stdin.read() if arguments.file == STDIN else Path(arguments.file).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValidationError(f"{arguments.file} can't be read: {error}") from error
+    first, _, rest = text.partition("\n")
+    options = Options()
+    if first.startswith(MAGIC):
+        options = parse_options(first.removeprefix(MAGIC))
+        text = f"\n{rest}"  # the line stays, so that mistakes have the numbers of the file's lines
+    given = {name: getattr(arguments, name) for name in RUN_OPTIONS}
+    options = replace(
+        options,
+        inputs={**options.inputs, **(arguments.inputs or {})},
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    cell = read_cell(text, overrides=options.overrides, needs_inputs=needs_inputs)
+    for notice in cell.notices:
+        say(f"line {notice.line}: {notice.message}")
+    return cell, options
+
+
+def _show(output: EnsembleOutput, file: Path | None) -> None:
+    """The table, and the trace where a file for it is named."""
+    print(output._repr_mimebundle_()["text/plain"])
+    if file is not None and _is_trace(file):
+        output.trace.save(file)
+        print(f"\nThe trace is in {file}")
+
+
+def _is_trace(file: Path | None) -> bool:
+    return file is not None and file.suffix == ".json"

@@ -1,0 +1,83 @@
+"""What a person who waits for a run is told: a line for an event, on stderr. Results go to stdout, elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest
+from ensemble_notebook.domain.events import (
+    BudgetWarning,
+    DelegationFailed,
+    DelegationStarted,
+    Event,
+    LlmCallRetried,
+    Noted,
+    PhaseRetried,
+    PhaseSkipped,
+    TaskCompleted,
+    TaskFailed,
+    TaskFellBack,
+    TaskRetried,
+    TaskSkipped,
+    Warned,
+)
+from ensemble_notebook.domain.outputs.secrets import mask
+
+_LINES: Final[Mapping[type[Event], Callable[[Any], str]]] = {
+    Noted: lambda event: event.message,
+    Warned: lambda event: event.message,
+    BudgetWarning: lambda event: event.message,
+    TaskCompleted: lambda event: f"{event.task}: done in {event.output.duration.total_seconds():.1f} s",
+    TaskFailed: lambda event: f"{event.task}: {event.status.value}: {event.error}",
+    TaskSkipped: lambda event: f"{event.task}: skipped: {event.reason}",
+    TaskRetried: lambda event: f"{event.task}: sent back: {event.feedback}",
+    TaskFellBack: lambda event: f"{event.task}: {event.agent} takes over: {event.error}",
+    PhaseSkipped: lambda event: f"{event.phase}: skipped: {event.reason}",
+    PhaseRetried: lambda event: f"{event.phase}: sent back: {event.feedback}",
+    LlmCallRetried: lambda event: (
+        f"{event.task}: attempt {event.attempt} failed ({event.reason}), next one in {event.delay_s:g} s"
+    ),
+    DelegationStarted: lambda event: f"{event.delegator} asks {event.request.agent_role}",
+    DelegationFailed: lambda event: f"{event.request.agent_role}: {'; '.join(event.response.errors)}",
+}
+
+
+def tell(event: Event) -> None:
+    """A listener: one line for each thing that a person who waits wants to know."""
+    line = _LINES.get(type(event))
+    if line is not None:
+        say(line(event))
+
+
+def say(text: str) -> None:
+    """A line on stderr."""
+    print(printable(text), file=sys.stderr, flush=True)
+
+
+def ask(request: ReviewRequest) -> ReviewDecision:
+    """A review handler: asks whoever sits at the terminal; where nobody does, the review's `on_timeout` decides (E45).
+
+    Raises:
+        TimeoutError: nobody does.
+    """
+    from ensemble_notebook.ensemble.review_handlers import NOBODY, converse
+
+    try:
+        return converse(request, _line, say)
+    except NOBODY as error:
+        raise TimeoutError(f"Nobody can be asked here: {error}") from error
+
+
+def printable(text: str) -> str:
+    """Without secrets, and without control characters, so that no model moves the cursor or writes a title."""
+    return "".join(char for char in mask(text) if char.isprintable() or char in "\n\t")
+
+
+def _line(prompt: str) -> str:
+    print(prompt, end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError("standard input is at its end.")
+    return line

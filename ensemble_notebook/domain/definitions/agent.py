@@ -1,0 +1,117 @@
+"""The agent: who does the work (E1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.limits import RateLimit
+from ensemble_notebook.domain.definitions.tool import TOOL_NAME, tool_names
+
+
+class Inherit(Enum):
+    """Marks a model that was left out: the ensemble's is used. An explicit None is a mistake, and differs."""
+
+    FROM_ENSEMBLE = "inherit"
+
+    def __repr__(self) -> str:
+        """Short, for signatures."""
+        return "INHERIT"
+
+
+INHERIT: Final = Inherit.FROM_ENSEMBLE
+
+
+def check_llm(value: Any) -> str | None:
+    """What is wrong with the *form* of a model: a chat model object, or a spec text or mapping (section 6)."""
+    if isinstance(value, str):
+        return None if value.strip() else "must not be blank"
+    if isinstance(value, Mapping):
+        return None if "model" in value else "must name its model: {'model': ..., 'base_url': ..., 'api_key_env': ...}"
+    if callable(getattr(value, "ainvoke", None)) and not isinstance(value, type):
+        return None
+    return f"must be a LangChain chat model or a spec text such as 'local' or 'openai:NAME', got {type(value).__name__}"
+
+
+@definition
+class Agent(Checked):
+    """Who works on a task: a role, a goal, a model, tools.
+
+    Fields, checked in this order: `role`, `goal` (not blank), `llm` (a LangChain ``BaseChatModel`` or a spec text;
+    left out: the ensemble's), `max_iterations` (tool calls per task, > 0), `tools`. Then `background` (in the system
+    prompt), `allow_delegation` (it may hand work to the other agents), `verbose` (prompts and replies at INFO),
+    `response_format` (instructions added to the system prompt), `rate_limit` (of its model requests), `max_retries`
+    (of a transiently failing model request), `llm_timeout` (seconds for one model request; None = no limit).
+
+    Raises:
+        ValidationError: names the field, the value, and what was expected.
+    """
+
+    role: str
+    goal: str
+    llm: Any = INHERIT
+    background: str | None = None
+    tools: Sequence[Any] = ()
+    allow_delegation: bool = False
+    verbose: bool = False
+    max_iterations: int = 25
+    response_format: str = ""
+    rate_limit: RateLimit | None = None
+    max_retries: int = 2
+    llm_timeout: float | None = 60.0
+
+    def __post_init__(self) -> None:
+        """Check one agent by itself."""
+        self._require_text("role")
+        self._require_text("goal")
+        self._check_llm()
+        self._require_integer("max_iterations", least=1)
+        self._make_tuple("tools")
+        check_tools(self, self.tools)
+        self._optional_text("background")
+        self._require_bool("allow_delegation")
+        self._require_bool("verbose")
+        self._require_text("response_format", may_be_blank=True)
+        self._optional_kind("rate_limit", RateLimit)
+        self._require_integer("max_retries", least=0)
+        self._optional_seconds("llm_timeout")
+
+    def _check_llm(self) -> None:
+        if self.llm is INHERIT:
+            return
+        if self.llm is None:
+            raise self._refuse("llm", "Agent llm must not be None. Leave it out to use the ensemble's model.")
+        if wrong := check_llm(self.llm):
+            raise self._refuse("llm", f"Agent llm {wrong}.")
+
+
+def check_tools(owner: Checked, tools: Sequence[Any]) -> None:
+    """Each entry is a tool with a proper name, and no name stands twice (E1).
+
+    Raises:
+        ValidationError: names the entry by index and type.
+    """
+    seen: dict[str, int] = {}
+    for index, entry in enumerate(tools):
+        problem = _entry_problem(index, entry, seen)
+        if problem is not None:
+            raise owner._refuse("tools", problem, item=index)
+
+
+def _entry_problem(index: int, entry: Any, seen: dict[str, int]) -> str | None:
+    kind = type(entry).__name__
+    names = tool_names(entry)
+    if names is None:
+        return (
+            f"Tool at index {index} ({kind}) is no tool. Expected a function, a LangChain tool, an object with "
+            f"name, description and execute(text), or an object with @tool methods."
+        )
+    for name in names:
+        if not TOOL_NAME.fullmatch(name):
+            return f"Tool at index {index} ({kind}) is named {name!r}; use letters, digits and underscores only."
+        if name in seen:
+            return f"Tool name {name!r} stands twice: at index {seen[name]} and {index} ({kind}). Rename one."
+        seen[name] = index
+    return None

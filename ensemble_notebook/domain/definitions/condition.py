@@ -1,0 +1,107 @@
+"""Conditions: whether a task or phase runs depends on what another task said (E33)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ensemble_notebook.domain.definitions.definition import Checked, definition
+
+if TYPE_CHECKING:
+    from ensemble_notebook.domain.outputs.task_output import TaskOutput
+
+
+@definition
+class Condition(Checked):
+    """Holds or does not hold once the task `source` has completed; never holds where the source did not complete.
+
+    Fields: `source` (a task or its name; it becomes a dependency), and exactly one test of the source's output:
+    `equals` (the whole text, but for white space around it), `contains` (a part of it), `matches` (a regular
+    expression found in it), `predicate` (a function ``(TaskOutput) -> bool``) or `default=True` (holds when no sibling
+    condition on the same source held).
+
+    What has conditions of which none holds is skipped, which is no failure, and a join of several branches runs with
+    those that ran. A predicate that raises fails the task, or the tasks of the phase, that it guards.
+
+    Raises:
+        ValidationError: no test or several, or a broken regular expression.
+    """
+
+    TESTS: ClassVar[tuple[str, ...]] = ("equals", "contains", "matches", "predicate", "default")
+
+    source: Any = field(kw_only=False)
+    equals: str | None = None
+    contains: str | None = None
+    matches: Any = None
+    predicate: Callable[[TaskOutput], Any] | None = None
+    default: bool = False
+
+    def __post_init__(self) -> None:
+        """Check one condition by itself."""
+        from ensemble_notebook.domain.definitions.task import Task
+
+        if not isinstance(self.source, Task | str):
+            raise self._refuse(
+                "source", f"Condition source must be a task or a name, got {type(self.source).__name__}."
+            )
+        self._optional_text("equals")
+        self._optional_text("contains")
+        self._optional_function("predicate", "(TaskOutput) -> bool")
+        self._require_bool("default")
+        self._compile()
+        chosen = [name for name in self.TESTS if getattr(self, name) not in (None, False)]
+        if len(chosen) != 1:
+            found = "none" if not chosen else " and ".join(chosen)
+            raise self._refuse(
+                "source", f"A Condition has exactly one of {', '.join(self.TESTS)}; this one has {found}."
+            )
+
+    def _compile(self) -> None:
+        if self.matches is None or isinstance(self.matches, re.Pattern):
+            return
+        try:
+            self._set("matches", re.compile(self.matches))
+        except (re.error, TypeError) as error:
+            message = f"Condition matches must be a regular expression, and {self.matches!r} is none: {error}."
+            raise self._refuse("matches", message) from error
+
+    def holds(self, text: str) -> bool:
+        """Whether a test of the text itself holds; `predicate` and `default` look at more than the text."""
+        if self.equals is not None:
+            return text.strip() == self.equals.strip()
+        if self.contains is not None:
+            return self.contains in text
+        return self.matches is not None and self.matches.search(text) is not None
+
+    @property
+    def test(self) -> str:
+        """Which test it makes, and against what, in words: ``contains 'urgent'``."""
+        for name in ("equals", "contains"):
+            if (value := getattr(self, name)) is not None:
+                return f"{name} {value!r}"
+        if self.matches is not None:
+            return f"matches {self.matches.pattern!r}"
+        return "default" if self.default else f"predicate {getattr(self.predicate, '__name__', 'function')}"
+
+    def __repr__(self) -> str:
+        """Source and test."""
+        return f"Condition({self.source!r}, {self.test})"
+
+
+def make_conditions(owner: Checked) -> None:
+    """Make the `when` of a task or phase a tuple of conditions; None becomes an empty one.
+
+    Raises:
+        ValidationError: something in it is no condition.
+    """
+    when: Any = getattr(owner, "when")  # noqa: B009 - both kinds of owner have one, their common base has not
+    if when is None or isinstance(when, Condition):
+        owner._set("when", () if when is None else (when,))
+    owner._make_tuple("when")
+    for index, each in enumerate(getattr(owner, "when")):  # noqa: B009
+        if not isinstance(each, Condition):
+            example = "when=Condition('triage', contains='urgent')"
+            message = f"{owner._kind} when takes conditions, such as {example}; got {type(each).__name__}."
+            raise owner._refuse("when", message, item=index)

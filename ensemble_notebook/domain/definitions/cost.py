@@ -1,0 +1,56 @@
+"""What tokens cost (T10). Decimals throughout: no rounding drift."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import Protocol
+
+from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.outputs.metrics import TokenUsage
+
+
+@definition
+class CostConfiguration(Checked):
+    """Own rates, used for every model of the run instead of the public price list.
+
+    Fields: `input_rate` and `output_rate`, in `currency` per token, as Decimal, int, float or text.
+    """
+
+    input_rate: Decimal
+    output_rate: Decimal
+    currency: str = "USD"
+
+    def __post_init__(self) -> None:
+        """Make both rates exact decimals >= 0."""
+        for name in ("input_rate", "output_rate"):
+            value = getattr(self, name)
+            try:
+                rate = Decimal(str(value))
+            except InvalidOperation:
+                rate = Decimal(-1)
+            if isinstance(value, bool) or not rate.is_finite() or rate < 0:
+                raise self._refuse(name, f"CostConfiguration {name} must be a price per token >= 0, got {value!r}.")
+            self._set(name, rate)
+        self._require_text("currency")
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The cost of one request's input (cached part included) and output."""
+
+    input: Decimal
+    output: Decimal
+
+    @property
+    def total(self) -> Decimal:
+        """Both."""
+        return self.input + self.output
+
+
+class Pricing(Protocol):
+    """The seam between the engine, which holds budgets, and whoever knows prices."""
+
+    def __call__(self, usage: TokenUsage, *, provider: str | None, model: str, at: datetime) -> Price | None:
+        """The price of one request; None where it is unknown (T3)."""

@@ -1,0 +1,147 @@
+"""Delegation: one agent hands work to another; what is asked, what comes back, who may forbid it (E23, E24)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from ensemble_notebook.domain.definitions.enums import DelegationPriority, DelegationStatus
+from ensemble_notebook.errors import ValidationError
+
+_KINDS: Final = {
+    "agent_role": str,
+    "task_description": str,
+    "scope": Mapping,
+    "expected_output_schema": str | None,
+    "max_output_retries": int,
+    "metadata": Mapping,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationRequest:
+    """One wish to delegate, made for every attempt that names a worker and a task (source: 03-domain-model).
+
+    Attributes:
+        task_id: UUID4; the response has the same.
+        agent_role: of the worker, as its agent spells it.
+        task_description: what the worker is to do.
+        scope: bounded context for the worker, which policies may add; shown in its prompt.
+        priority: a hint for policies and views.
+        expected_output_schema: what the worker's answer should look like, as a text; None for the stock one.
+        max_output_retries: corrections of an answer that does not fit the schema, where that is a JSON schema.
+        metadata: for observers.
+
+    Raises:
+        ValidationError: something is of another kind, as a policy may have made it.
+    """
+
+    agent_role: str
+    task_description: str
+    task_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    scope: Mapping[str, Any] = field(default_factory=dict)
+    priority: DelegationPriority = DelegationPriority.NORMAL
+    expected_output_schema: str | None = None
+    max_output_retries: int = 0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the kinds: workers, policies and views rely on them."""
+        for name, kind in _KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                wanted = getattr(kind, "__name__", str(kind))
+                raise ValidationError(f"DelegationRequest {name} must be {wanted}, got {type(value).__name__}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationResponse:
+    """What came of a `DelegationRequest`, refusals included.
+
+    Attributes:
+        task_id: of the request.
+        status: FAILURE for refusals and failed workers, PARTIAL where the worker's answer was empty.
+        worker_role: who was asked.
+        raw_output: the worker's text; None where there is none.
+        parsed_output: the value behind it, where there is one.
+        artifacts: what policies or observers attach.
+        errors: why it failed; empty on success.
+        metadata: of the request.
+        duration: from the request to the response.
+    """
+
+    task_id: str
+    status: DelegationStatus
+    worker_role: str
+    raw_output: str | None = None
+    parsed_output: Any = None
+    artifacts: Mapping[str, Any] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    duration: timedelta = timedelta()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationContext:
+    """What a policy knows beside the request.
+
+    Attributes:
+        caller_role: who wants to delegate; ``"Manager"`` in the hierarchical workflow.
+        depth: of the delegation that is asked for, from 1.
+        max_depth: the ensemble's `max_delegation_depth`.
+        available_roles: who can be asked.
+    """
+
+    caller_role: str
+    depth: int
+    max_depth: int
+    available_roles: tuple[str, ...]
+
+
+class PolicyVerdict(StrEnum):
+    """The kinds of `DelegationPolicyResult`."""
+
+    ALLOW = "allow"
+    REJECT = "reject"
+    MODIFY = "modify"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationPolicyResult:
+    """What a policy says.
+
+    Attributes:
+        verdict: what is to happen.
+        reason: of a rejection; the delegating agent is told.
+        request: the changed request, for the next policy and the worker.
+    """
+
+    verdict: PolicyVerdict
+    reason: str = ""
+    request: DelegationRequest | None = None
+
+    @classmethod
+    def allow(cls) -> DelegationPolicyResult:
+        """No objection."""
+        return cls(verdict=PolicyVerdict.ALLOW)
+
+    @classmethod
+    def reject(cls, reason: str) -> DelegationPolicyResult:
+        """No further policy is asked, the worker is not called, and the delegating agent gets the reason."""
+        return cls(verdict=PolicyVerdict.REJECT, reason=reason)
+
+    @classmethod
+    def modify(cls, request: DelegationRequest) -> DelegationPolicyResult:
+        """Go on with this request, which is checked again against the guards and the constraints."""
+        return cls(verdict=PolicyVerdict.MODIFY, request=request)
+
+
+class DelegationPolicy(Protocol):
+    """Asked about every delegation, in order; a plain function ``(request, context)`` will do, too."""
+
+    def evaluate(self, request: DelegationRequest, context: DelegationContext, /) -> DelegationPolicyResult:
+        """Allow, reject or modify; None is an error."""

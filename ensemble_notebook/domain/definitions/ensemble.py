@@ -1,0 +1,141 @@
+"""The definition of an ensemble: its fields and what one object can check by itself (E4).
+
+The public ``Ensemble``, which also runs, derives from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from types import MappingProxyType
+from typing import Any
+
+from ensemble_notebook.domain.definitions.agent import Agent, check_llm
+from ensemble_notebook.domain.definitions.cost import CostConfiguration
+from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.delegation import DelegationPolicy
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
+from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagerPrompt
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.memory import MemoryStore, is_vector_store
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.review import ReviewHandler
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.templates import is_variable_name
+
+
+@definition
+class EnsembleDefinition(Checked):
+    """What runs together. See ``Ensemble`` for the fields."""
+
+    tasks: Sequence[Task] = ()
+    phases: Sequence[Phase] = ()
+    agents: Sequence[Agent] = ()
+    llm: Any = None
+    workflow: Workflow = Workflow.SEQUENTIAL
+    error_strategy: ErrorStrategy = ErrorStrategy.FAIL_FAST
+    manager_llm: Any = None
+    manager_max_iterations: int = 20
+    manager_prompt: ManagerPrompt | None = None
+    hierarchical_constraints: HierarchicalConstraints | None = None
+    delegation_policies: Sequence[DelegationPolicy | Any] = ()
+    max_delegation_depth: int = 3
+    listeners: Sequence[Any] = ()
+    capture_mode: CaptureMode | None = None
+    trace_exporter: Any = None
+    rate_limit: RateLimit | None = None
+    budget: Budget | None = None
+    max_concurrency: int | None = None
+    memory: MemoryStore | Any = None
+    review_handler: ReviewHandler | None = None
+    review_policy: ReviewPolicy = ReviewPolicy.NEVER
+    cost: CostConfiguration | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    verbose: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields by themselves; rules between objects are in `rule`."""
+        self._check_members("tasks", Task)
+        self._check_members("phases", Phase)
+        self._check_members("agents", Agent)
+        if self.llm is not None and (wrong := check_llm(self.llm)):
+            raise self._refuse("llm", f"Ensemble llm {wrong}.")
+        if self.manager_llm is not None and (wrong := check_llm(self.manager_llm)):
+            raise self._refuse("manager_llm", f"Ensemble manager_llm {wrong}.")
+        self._make_enum("workflow", Workflow)
+        self._make_enum("error_strategy", ErrorStrategy)
+        self._optional_kind("hierarchical_constraints", HierarchicalConstraints)
+        self._require_integer("max_delegation_depth", least=1)
+        for method in ("system", "user"):
+            self._check_with_method("manager_prompt", method, "system(workers) and user(tasks)")
+        self._check_policies()
+        self._check_listeners()
+        if self.capture_mode is not None:
+            self._make_enum("capture_mode", CaptureMode)
+        self._check_exporter()
+        self._optional_kind("rate_limit", RateLimit)
+        self._optional_kind("budget", Budget)
+        if not is_vector_store(self.memory):
+            for method in ("store", "retrieve"):
+                self._check_with_method("memory", method, "store(scope, entry) and retrieve(scope, query, limit)")
+        self._optional_function("review_handler", "(ReviewRequest) -> ReviewDecision")
+        self._make_enum("review_policy", ReviewPolicy)
+        if self.max_concurrency is not None:
+            self._require_integer("max_concurrency", least=1)
+        self._optional_kind("cost", CostConfiguration)
+        self._check_inputs()
+        self._require_bool("verbose")
+        self._optional_text("name")
+
+    def _check_members(self, name: str, kind: type) -> None:
+        self._make_tuple(name)
+        for index, each in enumerate(getattr(self, name)):
+            if not isinstance(each, kind):
+                message = f"Ensemble {name}[{index}] must be a {kind.__name__}, got {type(each).__name__}."
+                raise self._refuse(name, message, item=index)
+
+    def _check_with_method(self, name: str, method: str, wanted: str) -> None:
+        value = getattr(self, name)
+        if value is not None and (isinstance(value, type) or not callable(getattr(value, method, None))):
+            raise self._refuse(name, f"Ensemble {name} must be an object with {wanted}, got {type(value).__name__}.")
+
+    def _check_policies(self) -> None:
+        self._make_tuple("delegation_policies")
+        for index, each in enumerate(self.delegation_policies):
+            if not callable(getattr(each, "evaluate", None) or each) or isinstance(each, type):
+                message = (
+                    f"Policy at index {index} ({type(each).__name__}) is neither callable nor has "
+                    f"evaluate(request, context)."
+                )
+                raise self._refuse("delegation_policies", message, item=index)
+
+    def _check_listeners(self) -> None:
+        self._make_tuple("listeners")
+        for index, each in enumerate(self.listeners):
+            call = getattr(each, "on_event", None) or each
+            label = f"Listener at index {index} ({type(each).__name__})"
+            if not callable(call):
+                message = f"{label} is neither callable nor has on_event(event)."
+                raise self._refuse("listeners", message, item=index)
+            if inspect.iscoroutinefunction(call):
+                message = f"{label} is async; make it a plain function: it is called on a thread of its own."
+                raise self._refuse("listeners", message, item=index)
+
+    def _check_exporter(self) -> None:
+        exporter = self.trace_exporter
+        if exporter is not None and not callable(exporter):
+            self._check_with_method("trace_exporter", "export", "export(trace)")
+        if inspect.iscoroutinefunction(getattr(exporter, "export", None) or exporter):
+            message = "Ensemble trace_exporter is async; make it a plain function: it is called on a thread of its own."
+            raise self._refuse("trace_exporter", message)
+
+    def _check_inputs(self) -> None:
+        if not isinstance(self.inputs, Mapping):
+            raise self._refuse("inputs", f"Ensemble inputs must map names to values, got {type(self.inputs).__name__}.")
+        for name in self.inputs:
+            if not is_variable_name(name):
+                message = f"Input {name!r} can't be a template variable: use ASCII letters, digits and underscores."
+                raise self._refuse("inputs", message, item=str(name))
+        self._set("inputs", MappingProxyType(dict(self.inputs)))

@@ -1,0 +1,93 @@
+"""The hierarchical workflow, declared: constraints on the manager, and the strategy for its prompts (E22, E25).
+
+What the fields must be by themselves is checked here; what they must be for an ensemble, in `rule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.tool import TaskInput
+
+if TYPE_CHECKING:
+    from ensemble_notebook.domain.definitions.agent import Agent
+
+MANAGER_ROLE: Final = "Manager"
+MANAGER_GOAL: Final = "Have your workers do every task, check what they deliver, and make one final answer of it."
+
+DELEGATE: Final = "delegate"
+DELEGATE_TASK: Final = "delegate_task"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedTask(TaskInput):
+    """A task as the manager is told about it; nothing is done of it by then.
+
+    Attributes:
+        builds_on: names of the tasks whose results it needs.
+        suggested_worker: role of the agent that the task names, if it names one.
+    """
+
+    builds_on: tuple[str, ...] = ()
+    suggested_worker: str | None = None
+
+
+class ManagerPrompt(Protocol):
+    """How the manager is told about its workers and its tasks; give an object of your own as `manager_prompt`."""
+
+    def system(self, workers: Sequence[Agent], /) -> str:
+        """The system prompt."""
+
+    def user(self, tasks: Sequence[ManagedTask], /) -> str:
+        """The user prompt; descriptions and expected outputs are resolved."""
+
+
+@definition
+class HierarchicalConstraints(Checked):
+    """What the manager may and must do (E25). Roles are compared without case and surrounding space.
+
+    Fields: `required_workers` (each needs one successful delegation), `allowed_workers` (if not empty, nobody else may
+    be asked), `max_calls_per_worker` (role -> number > 0), `global_max_delegations` (over all workers; 0: no limit),
+    `required_stages` (lists of roles: everyone in a stage completes once before anybody of the next is asked).
+
+    Raises:
+        ValidationError: a cap that is no number > 0, or something that is no list of roles.
+    """
+
+    required_workers: Sequence[str] = ()
+    allowed_workers: Sequence[str] = ()
+    max_calls_per_worker: Mapping[str, int] = field(default_factory=dict)
+    global_max_delegations: int = 0
+    required_stages: Sequence[Sequence[str]] = ()
+
+    def __post_init__(self) -> None:
+        """Check the forms; numbers and roles are checked with the ensemble, all at once."""
+        for name in ("required_workers", "allowed_workers"):
+            self._set(name, self._roles(name, getattr(self, name)))
+        caps: Any = self.max_calls_per_worker
+        if not isinstance(caps, Mapping):
+            message = f"HierarchicalConstraints max_calls_per_worker must map roles to numbers, got {caps!r}."
+            raise self._refuse("max_calls_per_worker", message)
+        self._set("max_calls_per_worker", MappingProxyType(dict(caps)))
+        self._make_tuple("required_stages")
+        self._set("required_stages", tuple(self._roles("required_stages", each) for each in self.required_stages))
+
+    def _roles(self, name: str, value: Any) -> tuple[str, ...]:
+        if isinstance(value, set | frozenset):
+            value = sorted(value, key=str)
+        if (
+            isinstance(value, str)
+            or not isinstance(value, Sequence)
+            or not all(isinstance(each, str) for each in value)
+        ):
+            raise self._refuse(name, f"HierarchicalConstraints {name} must be a list of roles, got {value!r}.")
+        return tuple(value)
+
+
+def same_role(role: str) -> str:
+    """A role as it is compared: without case and surrounding space (E23)."""
+    return role.strip().casefold()

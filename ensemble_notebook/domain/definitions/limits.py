@@ -1,0 +1,129 @@
+"""Limits of a run: how often models are asked (E37), and how much may be spent (E36).
+
+Definitions only; the engine keeps the counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from ensemble_notebook.domain.definitions.definition import Checked, definition, is_seconds
+
+
+@definition
+class RateLimit(Checked):
+    """At most `requests` model requests in any `period`, evenly spaced: a token bucket with a burst of one (E37).
+
+    Fields: `requests` (> 0), `period` and `wait_timeout` (seconds or `timedelta`, kept as seconds). A request that
+    would wait longer than `wait_timeout` fails with `RateLimitTimeoutError`. The object is the bucket's identity: all
+    who hold the same one share it, also across runs.
+    """
+
+    requests: int = field(kw_only=False)
+    period: float = field(kw_only=False)
+    wait_timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Check the numbers; durations become seconds."""
+        self._require_integer("requests", least=1)
+        for name in ("period", "wait_timeout"):
+            value: Any = getattr(self, name)
+            seconds = value.total_seconds() if isinstance(value, timedelta) else value
+            if not is_seconds(seconds):
+                raise self._refuse(name, f"RateLimit {name} must be seconds > 0 or a timedelta, got {value!r}.")
+            self._set(name, float(seconds))
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between two requests."""
+        return self.period / self.requests
+
+    def __repr__(self) -> str:
+        """As it is written."""
+        return f"RateLimit({self.requests}, {self.period:g})"
+
+
+@definition
+class Budget(Checked):
+    """What may be spent, over one run, or over all runs that share this object (E36).
+
+    Fields: `max_cost` (in the currency of the prices, as Decimal, int, float or text), `max_tokens` (input and output
+    together), `max_llm_calls` (physical requests), at least one of them; `warn_at` (share of a limit at which a
+    `BudgetWarning` is emitted, once); `allow_unknown_cost` (a model without a known price may be used under
+    `max_cost`, uncounted).
+    """
+
+    max_cost: Decimal | None = None
+    max_tokens: int | None = None
+    max_llm_calls: int | None = None
+    warn_at: float = 0.8
+    allow_unknown_cost: bool = False
+
+    def __post_init__(self) -> None:
+        """Check each limit; the cost becomes an exact decimal."""
+        if self.max_cost is not None:
+            self._set("max_cost", self._amount(self.max_cost))
+        for name in ("max_tokens", "max_llm_calls"):
+            if getattr(self, name) is not None:
+                self._require_integer(name, least=1)
+        if self.max_cost is None and self.max_tokens is None and self.max_llm_calls is None:
+            raise self._refuse("max_cost", "A Budget limits something: max_cost, max_tokens or max_llm_calls.")
+        share: Any = self.warn_at
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+            raise self._refuse("warn_at", f"Budget warn_at must be a share above 0, at most 1, got {share!r}.")
+        self._require_bool("allow_unknown_cost")
+
+    def _amount(self, value: Any) -> Decimal:
+        try:
+            amount = Decimal(str(value))
+        except InvalidOperation:
+            amount = Decimal(-1)
+        if isinstance(value, bool) or not amount.is_finite() or amount <= 0:
+            raise self._refuse("max_cost", f"Budget max_cost must be an amount > 0, got {value!r}.")
+        return amount
+
+    def __repr__(self) -> str:
+        """Its limits."""
+        limits = [f"{name}={value}" for name, value in self.limits.items()]
+        return f"Budget({', '.join(limits)})"
+
+    @property
+    def limits(self) -> Mapping[str, Decimal | int]:
+        """The limits that are set, by field name."""
+        names = ("max_cost", "max_tokens", "max_llm_calls")
+        return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """What has been spent of a budget, or is held for calls that are running.
+
+    Attributes:
+        cost: in the currency of the prices; the part whose price is known.
+        tokens: input and output.
+        llm_calls: physical requests.
+    """
+
+    cost: Decimal = Decimal(0)
+    tokens: int = 0
+    llm_calls: int = 0
+
+    def __add__(self, other: Spending) -> Spending:
+        """Both together."""
+        return Spending(
+            cost=self.cost + other.cost, tokens=self.tokens + other.tokens, llm_calls=self.llm_calls + other.llm_calls
+        )
+
+    def __sub__(self, other: Spending) -> Spending:
+        """What is left without the other."""
+        return Spending(
+            cost=self.cost - other.cost, tokens=self.tokens - other.tokens, llm_calls=self.llm_calls - other.llm_calls
+        )
+
+    def amount(self, limit: str) -> Decimal:
+        """The part that a limit of a `Budget` is about, by the limit's name: ``"max_tokens"`` is about `tokens`."""
+        return Decimal(getattr(self, limit.removeprefix("max_")))

@@ -1,0 +1,83 @@
+"""The phase: a named group of tasks with predecessors (E3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from ensemble_notebook.domain.definitions.condition import Condition, make_conditions
+from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.review import PhaseReview
+from ensemble_notebook.domain.definitions.task import Task
+
+
+@definition
+class Phase(Checked):
+    """A workstream. It starts when every phase in `after` has completed; inside, its tasks follow `workflow`.
+
+    Fields: `name` (not blank, unique in the ensemble), `tasks` (at least one), `workflow` (None: the ensemble's),
+    `after` (phases or their names; a name may refer forward), `when` (a `Condition` or a list of which any may hold),
+    `review` (a `PhaseReview`, or its reviewer alone: a task or a function). Phases are not nested.
+
+    Raises:
+        ValidationError: names the field, the value, and what was expected.
+    """
+
+    name: str
+    tasks: Sequence[Task]
+    workflow: Workflow | None = None
+    after: Sequence[Phase | str] = ()
+
+    when: Sequence[Condition] | Condition | None = None
+    review: PhaseReview | Any = None
+
+    @classmethod
+    def of(cls, name: str, /, *tasks: Task, **fields: Any) -> Phase:
+        """A phase from its tasks."""
+        return cls(name=name, tasks=tasks, **fields)
+
+    def __post_init__(self) -> None:
+        """Check one phase by itself."""
+        self._require_text("name")
+        self._make_tuple("tasks")
+        if not self.tasks:
+            raise self._refuse("tasks", f"Phase {self.name!r} needs at least one task.")
+        members: Sequence[object] = self.tasks
+        for index, each in enumerate(members):
+            if isinstance(each, Phase):
+                raise self._refuse("tasks", f"Phase {self.name!r} holds a phase; phases are not nested.", item=index)
+            if not isinstance(each, Task):
+                raise self._refuse(
+                    "tasks", f"Phase {self.name!r} holds a {type(each).__name__} where a Task belongs.", item=index
+                )
+        if self.workflow is not None:
+            self._check_workflow()
+        self._check_after()
+        make_conditions(self)
+        if self.review is not None and not isinstance(self.review, PhaseReview):
+            self._set("review", PhaseReview(self.review))
+
+    def _check_workflow(self) -> None:
+        self._make_enum("workflow", Workflow)
+        if self.workflow is Workflow.HIERARCHICAL:
+            raise self._refuse("workflow", f"Phase {self.name!r} can't be hierarchical: a manager has no single phase.")
+
+    def _check_after(self) -> None:
+        self._make_tuple("after")
+        for index, each in enumerate(self.after):
+            if not isinstance(each, Phase | str):
+                raise self._refuse(
+                    "after", f"Phase after takes phases or names, got {type(each).__name__}.", item=index
+                )
+            if each == self.name:
+                raise self._refuse("after", f"Phase {self.name!r} can't come after itself.", item=index)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Its conditions; `when` is kept as this tuple."""
+        return cast("tuple[Condition, ...]", self.when)
+
+    def __repr__(self) -> str:
+        """Name and size."""
+        return f"Phase({self.name!r}, {len(self.tasks)} tasks)"

@@ -1,0 +1,143 @@
+"""Review: where a person, or a function in place of one, is asked before work goes on (E28, E45)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.enums import OnTimeout, ReviewTiming
+from ensemble_notebook.errors import ValidationError
+
+
+class Verdict(StrEnum):
+    """The kinds of `ReviewDecision`."""
+
+    APPROVE = "approve"
+    EDIT = "edit"
+    RETRY = "retry"
+    REJECT = "reject"
+    EXIT_EARLY = "exit_early"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewDecision:
+    """The answer to a `ReviewRequest`.
+
+    Attributes:
+        verdict: what is to happen.
+        text: the edited text, the feedback of a retry, or the reason of a rejection; else empty.
+
+    Raises:
+        ValidationError: the text is none.
+    """
+
+    verdict: Verdict
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the text: it goes into outputs and prompts."""
+        text: object = self.text
+        if not isinstance(text, str):
+            raise ValidationError(f"ReviewDecision.{self.verdict} takes a text, got {type(text).__name__}.")
+
+    @classmethod
+    def approve(cls) -> ReviewDecision:
+        """Go on."""
+        return cls(verdict=Verdict.APPROVE)
+
+    @classmethod
+    def edit(cls, text: str) -> ReviewDecision:
+        """Go on with this text in place of what was shown."""
+        return cls(verdict=Verdict.EDIT, text=text)
+
+    @classmethod
+    def retry(cls, feedback: str) -> ReviewDecision:
+        """Do it again; the feedback goes into the next attempt as ``## Revision Instructions``."""
+        return cls(verdict=Verdict.RETRY, text=feedback)
+
+    @classmethod
+    def reject(cls, reason: str) -> ReviewDecision:
+        """The task or phase fails for this reason; a tool call is answered with it."""
+        return cls(verdict=Verdict.REJECT, text=reason)
+
+    @classmethod
+    def exit_early(cls) -> ReviewDecision:
+        """End the run: what is running finishes, nothing new starts (E27)."""
+        return cls(verdict=Verdict.EXIT_EARLY)
+
+
+ReviewSubject = Literal["task", "output", "tool", "question", "phase"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRequest:
+    """What a review handler gets.
+
+    Attributes:
+        subject: what is looked at: a ``"task"`` about to start, the ``"output"`` of one, a ``"tool"`` call about to be
+            made, a ``"question"`` that an agent asks, or a completed ``"phase"``.
+        task, phase: names, where it belongs to one.
+        agent: role of who did or will do it.
+        text: what is shown: the description, the output, the arguments of the tool call, the question, or the outputs
+            of the phase.
+        tool: name of the tool; None for other subjects.
+        verdicts: the decisions that make sense here, the first one being the plain "go on".
+        timeout: seconds until `on_timeout` decides; None waits for ever.
+        on_timeout: what happens then.
+    """
+
+    subject: ReviewSubject
+    text: str
+    task: str | None = None
+    phase: str | None = None
+    agent: str = ""
+    tool: str | None = None
+    verdicts: tuple[Verdict, ...] = (Verdict.APPROVE, Verdict.EDIT, Verdict.RETRY, Verdict.REJECT, Verdict.EXIT_EARLY)
+    timeout: float | None = 300.0
+    on_timeout: OnTimeout = OnTimeout.EXIT_EARLY
+
+
+ReviewHandler = Callable[[ReviewRequest], Any]
+
+
+@definition
+class Review(Checked):
+    """A review gate of one task (E45).
+
+    Fields: `timing` (before | during | after; *during* asks before every tool call of the task), `timeout` (seconds
+    that a person has; None waits for ever), `on_timeout` (exit_early | continue | fail).
+    """
+
+    timing: ReviewTiming = field(default=ReviewTiming.AFTER, kw_only=False)
+    timeout: float | None = 300.0
+    on_timeout: OnTimeout = OnTimeout.EXIT_EARLY
+
+    def __post_init__(self) -> None:
+        """Check one gate by itself."""
+        self._make_enum("timing", ReviewTiming)
+        self._optional_seconds("timeout")
+        self._make_enum("on_timeout", OnTimeout)
+
+
+@definition
+class PhaseReview(Checked):
+    """A look at a phase once its tasks have completed (E28).
+
+    Fields: `by` (a task that reads the outputs of the phase and answers ``APPROVE``, ``RETRY: feedback`` or ``REJECT:
+    reason``, anything else approves; or a plain or async function ``(ReviewRequest) -> ReviewDecision``),
+    `max_retries` (how often the phase may be done again; after that a wish to retry rejects it).
+    """
+
+    by: Any = field(kw_only=False)
+    max_retries: int = 2
+
+    def __post_init__(self) -> None:
+        """Check one review by itself."""
+        from ensemble_notebook.domain.definitions.task import Task
+
+        if not isinstance(self.by, Task) and (not callable(self.by) or isinstance(self.by, type)):
+            raise self._refuse("by", f"PhaseReview by must be a task or a function, got {type(self.by).__name__}.")
+        self._require_integer("max_retries", least=0)

@@ -1,0 +1,179 @@
+"""The task: what is to be done (E2)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ensemble_notebook.domain.definitions.agent import Agent, check_llm, check_tools
+from ensemble_notebook.domain.definitions.condition import Condition, make_conditions
+from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.enums import ReviewTiming
+from ensemble_notebook.domain.definitions.limits import RateLimit
+from ensemble_notebook.domain.definitions.output_type import check_output_type
+from ensemble_notebook.domain.definitions.review import Review
+from ensemble_notebook.domain.definitions.tool import Handler, TaskInput, is_agent_tool, is_langchain_tool, tool_names
+
+if TYPE_CHECKING:
+    from ensemble_notebook.domain.outputs.task_output import TaskOutput
+
+STOCK_EXPECTED_OUTPUT: Final = "A clear, complete answer to the task."
+
+
+@definition
+class Task(Checked):
+    """One piece of work, identified by identity: two equal tasks are two tasks.
+
+    Fields: `description` and `expected_output` (not blank; ``{name}`` is a template variable), `agent` (None: one is
+    derived from the description), `context` (tasks, or names of tasks, whose outputs it reads), `name` (unique in the
+    ensemble; None: made from role and position), `handler` (a plain or async function ``(TaskInput) -> str |
+    ToolResult | object``, or a tool, that runs instead of an agent and a model; excludes `agent`, `llm` and `tools`),
+    `llm` (in place of the agent's), `tools` (beside the agent's), `timeout` (seconds for the whole task),
+    `output_type` (a pydantic model, dataclass, TypedDict or JSON schema that the reply must fit), `max_output_retries`
+    (corrections asked for until it does), `when` (a `Condition`, or a list of which any may hold), `fallback` (an
+    agent that takes over once the own one has finally failed), `input_guardrails` and `output_guardrails` (functions
+    that may stop the task), `review` (a `Review`, or several of different timing), `memory` (scopes that are read
+    before and written after), `rate_limit` (of its model requests).
+
+    Raises:
+        ValidationError: names the field, the value, and what was expected.
+    """
+
+    description: str
+    expected_output: str
+    agent: Agent | None = None
+    context: Sequence[Task | str] = ()
+    name: str | None = None
+    handler: Handler | Any | None = None
+    llm: Any = None
+    tools: Sequence[Any] = ()
+    timeout: float | None = None
+
+    output_type: Any = None
+    max_output_retries: int = 3
+    when: Sequence[Condition] | Condition | None = None
+    fallback: Agent | None = None
+    input_guardrails: Sequence[Callable[[TaskInput], Any]] = ()
+    output_guardrails: Sequence[Callable[[TaskOutput], Any]] = ()
+    review: Sequence[Review] | Review | None = None
+    memory: Sequence[str] = ()
+    rate_limit: RateLimit | None = None
+
+    @classmethod
+    def of(cls, description: str, /, expected_output: str = STOCK_EXPECTED_OUTPUT, **fields: Any) -> Task:
+        """A task with a stock expected output."""
+        return cls(description=description, expected_output=expected_output, **fields)
+
+    def __post_init__(self) -> None:
+        """Check one task by itself."""
+        self._require_text("description")
+        self._require_text("expected_output")
+        if self.agent is not None and not isinstance(self.agent, Agent):
+            raise self._refuse("agent", f"Task agent must be an Agent, got {type(self.agent).__name__}.")
+        self._check_context()
+        self._optional_text("name")
+        if self.name is not None and not self.name.strip():
+            raise self._refuse("name", "Task name must not be blank. Leave it out to get one.")
+        if self.llm is not None and (wrong := check_llm(self.llm)):
+            raise self._refuse("llm", f"Task llm {wrong}.")
+        self._make_tuple("tools")
+        self._check_handler()
+        check_tools(self, self.tools)
+        self._optional_seconds("timeout")
+        self._require_integer("max_output_retries", least=0)
+        check_output_type(self)
+        make_conditions(self)
+        self._optional_kind("fallback", Agent)
+        self._make_functions("input_guardrails", "(TaskInput) -> None | str")
+        self._make_functions("output_guardrails", "(TaskOutput) -> None | str")
+        self._check_review()
+        self._check_memory()
+        self._optional_kind("rate_limit", RateLimit)
+
+    def _check_review(self) -> None:
+        review: Any = self.review
+        self._set("review", () if review is None else (review,) if isinstance(review, Review) else review)
+        self._make_tuple("review")
+        timings = set()
+        for index, each in enumerate(cast("Sequence[Any]", self.review)):
+            if not isinstance(each, Review):
+                message = f"Task review takes Review(timing=...), got {type(each).__name__}."
+                raise self._refuse("review", message, item=index)
+            if each.timing is ReviewTiming.DURING and self.handler is not None:
+                message = "Task review 'during' asks before tool calls, and a handler makes none: use before or after."
+                raise self._refuse("review", message, item=index)
+            if each.timing in timings:
+                raise self._refuse("review", f"Task review has two gates {each.timing.value!r}. Keep one.", item=index)
+            timings.add(each.timing)
+
+    def _check_memory(self) -> None:
+        if isinstance(self.memory, str):
+            self._set("memory", (self.memory,))
+        self._make_tuple("memory")
+        for index, scope in enumerate(cast("Sequence[Any]", self.memory)):
+            if not isinstance(scope, str) or not scope.strip():
+                raise self._refuse("memory", f"Task memory takes names of scopes, got {scope!r}.", item=index)
+        self._set("memory", tuple(dict.fromkeys(self.memory)))
+
+    def _check_context(self) -> None:
+        self._make_tuple("context")
+        for index, each in enumerate(self.context):
+            if not isinstance(each, Task | str):
+                raise self._refuse(
+                    "context", f"Task context takes tasks or their names, got {type(each).__name__}.", item=index
+                )
+            if isinstance(each, str) and each == self.name:
+                raise self._refuse("context", f"Task {self.name!r} can't read its own output.", item=index)
+
+    def _check_handler(self) -> None:
+        if self.handler is None:
+            return
+        if callable(self.handler) and not is_langchain_tool(self.handler) and not is_agent_tool(self.handler):
+            self._check_arity(self.handler)
+        else:
+            self._check_handler_tool()
+        for field, value in (
+            ("agent", self.agent),
+            ("llm", self.llm),
+            ("tools", self.tools or None),
+            ("rate_limit", self.rate_limit),
+        ):
+            if value is not None:
+                raise self._refuse(
+                    field, f"A task has a handler or {field}, not both: the handler runs instead of an agent."
+                )
+
+    def _check_arity(self, handler: Any) -> None:
+        try:
+            signature = inspect.signature(handler)
+        except (TypeError, ValueError):
+            return  # Some builtins don't tell.
+        try:
+            signature.bind(None)
+        except TypeError:
+            message = f"Task handler must take one argument, a TaskInput; this one takes {signature}."
+            raise self._refuse("handler", message) from None
+
+    def _check_handler_tool(self) -> None:
+        kind, names = type(self.handler).__name__, tool_names(self.handler)
+        if names is None:
+            raise self._refuse("handler", f"Task handler must be a function or a tool, got {kind}.")
+        if len(names) > 1:
+            message = f"Task handler must be one tool, but {kind} holds several: {', '.join(names)}. Pass one of them."
+            raise self._refuse("handler", message)
+
+    @property
+    def reviews(self) -> tuple[Review, ...]:
+        """Its gates; `review` is kept as this tuple."""
+        return cast("tuple[Review, ...]", self.review)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """Its conditions; `when` is kept as this tuple."""
+        return cast("tuple[Condition, ...]", self.when)
+
+    def __repr__(self) -> str:
+        """Name and the start of the description."""
+        label = f"{self.name}: " if self.name else ""
+        return f"Task({label}{self.description[:60]!r})"

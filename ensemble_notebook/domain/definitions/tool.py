@@ -1,0 +1,124 @@
+"""What a tool or a handler is, seen from the definitions: forms, names, results (E1, E2, section 10).
+
+Knows nothing of how a tool is called; that is the engine's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ensemble_notebook.errors import EnsembleError
+
+if TYPE_CHECKING:
+    from ensemble_notebook.domain.outputs.task_output import TaskOutput
+
+TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a tool or a handler gives back when a plain text is not enough.
+
+    Attributes:
+        output: the text for the model.
+        is_success: False for a failure that the model is told about as ``Error: ...``.
+        error_message: the reason of a failure, else None.
+        structured_output: any value for programs, kept beside the text.
+    """
+
+    output: str
+    is_success: bool = True
+    error_message: str | None = None
+    structured_output: Any = None
+
+    @classmethod
+    def ok(cls, output: str, structured_output: Any = None) -> ToolResult:
+        """A success."""
+        return cls(output=output, structured_output=structured_output)
+
+    @classmethod
+    def failure(cls, error_message: str) -> ToolResult:
+        """A failure, told to the model as ``Error: {error_message}``."""
+        return cls(output="", is_success=False, error_message=error_message)
+
+
+class AgentTool(Protocol):
+    """The smallest tool: a name, a description and ``execute`` from text to text."""
+
+    name: str
+    description: str
+
+    def execute(self, text: str, /) -> ToolResult | str | None:
+        """Do the work; None is an empty success."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskInput:
+    """What a handler gets (E2).
+
+    Attributes:
+        name: the task's name.
+        description: resolved.
+        expected_output: resolved.
+        context: the outputs it reads, in the order of its ``context``.
+        inputs: all template variables of the run; read only.
+    """
+
+    name: str
+    description: str
+    expected_output: str
+    context: tuple[TaskOutput, ...] = ()
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+Handler = Callable[[TaskInput], Any]
+
+
+def human_input(question: str) -> str:
+    """Ask the person who runs this for something that only a person knows, and wait for the answer (E45).
+
+    A tool for the `tools` of an agent or task; the engine asks through the ensemble's `review_handler`.
+
+    Args:
+        question: what to ask, complete and polite.
+    """
+    raise EnsembleError(f"human_input is a tool for agents, Agent(..., tools=[human_input]); asked: {question}")
+
+
+def is_agent_tool(value: object) -> bool:
+    """True for an `AgentTool`; by hand, since ``isinstance`` with a Protocol costs more than running a small task."""
+    if isinstance(value, type) or not callable(getattr(value, "execute", None)):
+        return False
+    return hasattr(value, "name") and hasattr(value, "description")
+
+
+def is_langchain_tool(value: object) -> bool:
+    """True for a LangChain ``BaseTool``; imports nothing: what is not loaded has no instances."""
+    module = sys.modules.get("langchain_core.tools.base") or sys.modules.get("langchain_core.tools")
+    base = getattr(module, "BaseTool", None)
+    return base is not None and isinstance(value, base)
+
+
+def tool_methods(value: object) -> Iterator[object]:
+    """The attributes of an object that carry LangChain's ``@tool``, in definition order (E1)."""
+    for name in dict.fromkeys(name for cls in type(value).__mro__ for name in vars(cls) if not name.startswith("__")):
+        if is_langchain_tool(inspect.getattr_static(value, name)):
+            yield getattr(value, name)
+
+
+def tool_names(value: object) -> tuple[str, ...] | None:
+    """Names under which a tool entry is offered to the model, or None when it is no tool at all (E1)."""
+    if is_langchain_tool(value) or is_agent_tool(value):
+        return (str(getattr(value, "name", "")),)
+    if isinstance(value, type):
+        return None
+    if names := tuple(str(getattr(each, "name", "")) for each in tool_methods(value)):
+        return names
+    if callable(value) and hasattr(value, "__name__"):
+        return (str(value.__name__),)
+    return None

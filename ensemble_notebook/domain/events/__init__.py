@@ -1,0 +1,105 @@
+"""The events of a run (section 7): one stream, typed, frozen, numbered without gaps.
+
+Every view of a run is a fold over these. Each kind of span of the trace (run, phase, task, turn, llm, attempt, tool,
+delegation, memory, review, guardrail, wait) has one event that starts it and exactly one that ends it, also when it
+fails or is cancelled. `span_id` is the span
+that the event belongs to, `parent_id` the span around that one.
+"""
+
+from __future__ import annotations
+
+from ensemble_notebook.domain.events.agent_events import (
+    LlmAttemptEnded,
+    LlmAttemptStarted,
+    LlmCallCompleted,
+    LlmCallFailed,
+    LlmCallRetried,
+    LlmCallStarted,
+    LlmToken,
+    ToolCallCompleted,
+    ToolCallStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from ensemble_notebook.domain.events.base import (
+    Event,
+    event,
+)
+from ensemble_notebook.domain.events.run_events import (
+    Noted,
+    PhaseEnded,
+    PhaseRetried,
+    PhaseSkipped,
+    PhaseStarted,
+    PlanMade,
+    RunEnded,
+    RunStarted,
+    TaskCompleted,
+    TaskFailed,
+    TaskFellBack,
+    TaskInputPrepared,
+    TaskRetried,
+    TaskSkipped,
+    TaskStarted,
+    Warned,
+)
+from ensemble_notebook.domain.events.step_events import (
+    BudgetWarning,
+    DelegationCompleted,
+    DelegationFailed,
+    DelegationStarted,
+    GuardrailEnded,
+    GuardrailStarted,
+    MemoryEnded,
+    MemoryStarted,
+    RateLimitWaited,
+    ReviewAnswered,
+    ReviewRequested,
+    WaitEnded,
+    WaitStarted,
+)
+
+__all__ = [
+    "BudgetWarning",
+    "DelegationCompleted",
+    "DelegationFailed",
+    "DelegationStarted",
+    "Event",
+    "GuardrailEnded",
+    "GuardrailStarted",
+    "LlmAttemptEnded",
+    "LlmAttemptStarted",
+    "LlmCallCompleted",
+    "LlmCallFailed",
+    "LlmCallRetried",
+    "LlmCallStarted",
+    "LlmToken",
+    "MemoryEnded",
+    "MemoryStarted",
+    "Noted",
+    "PhaseEnded",
+    "PhaseRetried",
+    "PhaseSkipped",
+    "PhaseStarted",
+    "PlanMade",
+    "RateLimitWaited",
+    "ReviewAnswered",
+    "ReviewRequested",
+    "RunEnded",
+    "RunStarted",
+    "TaskCompleted",
+    "TaskFailed",
+    "TaskFellBack",
+    "TaskInputPrepared",
+    "TaskRetried",
+    "TaskSkipped",
+    "TaskStarted",
+    "ToolCallCompleted",
+    "ToolCallStarted",
+    "TurnEnded",
+    "TurnStarted",
+    "WaitEnded",
+    "WaitStarted",
+    "Warned",
+    "event",
+]

@@ -1,0 +1,147 @@
+"""The events of a run as a whole, of its phases and of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, PhaseStatus, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.events.base import Event, event
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
+
+
+@event
+class RunStarted(Event):
+    """A run begins. `inputs` are the template variables as text."""
+
+    name: str | None
+    workflow: str
+    inputs: Mapping[str, str]
+    max_concurrency: int | None
+    budget: Budget | None = None
+    capture_mode: CaptureMode = CaptureMode.OFF
+    agents: tuple[PlannedAgent, ...] = ()
+
+
+@event
+class PlanMade(Event):
+    """What is going to happen. The ids are those of the spans that will come: of ``plan.tasks``, of ``plan.phases``."""
+
+    plan: ExecutionPlan
+    task_span_ids: tuple[str, ...]
+    phase_span_ids: tuple[str, ...]
+
+
+@event
+class Noted(Event):
+    """Something that a person watching should know, e.g. that the local model is being started."""
+
+    message: str
+
+
+@event
+class Warned(Event):
+    """Something is odd but no reason to stop; also logged."""
+
+    message: str
+
+
+@event
+class RunEnded(Event):
+    """The last event of every run."""
+
+    status: RunStatus
+    exit_reason: ExitReason
+    error: BaseException | None = None
+
+
+@event
+class PhaseStarted(Event):
+    """The last predecessor of a phase has completed."""
+
+
+@event
+class PhaseEnded(Event):
+    """Every task of a phase is resolved. `is_cancelled` where it was cut short: the run was stopped or closed."""
+
+    status: PhaseStatus
+    is_cancelled: bool = False
+
+
+@event
+class PhaseRetried(Event):
+    """A review sent a phase back: its tasks run once more, as attempt number `attempt`, with the feedback (E28)."""
+
+    attempt: int
+    feedback: str
+
+
+@event
+class PhaseSkipped(Event):
+    """A phase will not run."""
+
+    reason: str
+
+
+@event
+class TaskStarted(Event):
+    """A task begins; `queued_s` is how long it was ready and had to wait for a free place.
+
+    Work that was delegated is a task, too, in the span of its delegation: it is not in the plan, `index` and `total`
+    are None.
+    """
+
+    agent: str
+    description: str
+    index: int | None
+    total: int | None
+    queued_s: float
+
+
+@event
+class TaskInputPrepared(Event):
+    """The prompts of a task, as the model gets them; empty system prompt for a handler."""
+
+    system_prompt: str
+    user_prompt: str
+    context: tuple[str, ...]
+
+
+@event
+class TaskRetried(Event):
+    """A review sent a task back: it is done once more, as attempt number `attempt`, with the feedback (E45)."""
+
+    attempt: int
+    feedback: str
+
+
+@event
+class TaskFellBack(Event):
+    """The task's own worker has finally failed, and `agent` takes over; what follows in this task is its work (E31)."""
+
+    agent: str
+    error: BaseException
+
+
+@event
+class TaskCompleted(Event):
+    """A task has its output."""
+
+    output: TaskOutput
+
+
+@event
+class TaskFailed(Event):
+    """A task ended without output; `status` is ERROR or CANCELLED."""
+
+    agent: str
+    error: BaseException
+    status: SpanStatus
+
+
+@event
+class TaskSkipped(Event):
+    """A task will not run."""
+
+    reason: str

@@ -1,0 +1,1 @@
+"""What runs leave behind: outputs, metrics, estimates; and the masking of secrets in all of it."""

@@ -1,0 +1,1 @@
+"""Definitions resolved: the graph of tasks, the team, the plan."""

@@ -1,0 +1,214 @@
+"""The execution plan: what will run, in which order and how wide (section 8), by Kahn's algorithm in O(V + E)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from ensemble_notebook.domain.definitions.templates import render
+from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
+from ensemble_notebook.domain.seams.rich_display import rich_bundle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAgent:
+    """Who takes part, as the trace shows it. `tools` are the names that the model sees."""
+
+    role: str
+    goal: str
+    background: str | None
+    tools: tuple[str, ...]
+    allow_delegation: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTask:
+    """One row of the plan, with everything a view needs to show it before it runs.
+
+    `when` are its conditions in words, such as ``triage contains 'urgent'``; it runs when any of them holds.
+    """
+
+    name: str
+    agent: str
+    phase: str | None
+    description: str
+    context: tuple[str, ...]
+    depends_on: tuple[str, ...]
+    llm: str | None
+    when: tuple[str, ...] = ()
+    expected_output: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionPlan:
+    """Made before anything runs, kept with the output.
+
+    Attributes:
+        groups: task names level by level; the tasks of a level depend only on earlier levels.
+        total_tasks: number of tasks.
+        max_parallelism: size of the largest level.
+        estimated_rounds: number of levels.
+        critical_path: task names of one longest chain.
+        tasks: one row per task, in order of declaration.
+        phases: phase name -> names of the phases that it waits for, in order of declaration; empty for flat ensembles.
+    """
+
+    groups: tuple[tuple[str, ...], ...]
+    total_tasks: int
+    max_parallelism: int
+    estimated_rounds: int
+    critical_path: tuple[str, ...]
+    tasks: tuple[PlannedTask, ...]
+    phases: dict[str, tuple[str, ...]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and dicts, ready for JSON."""
+        return {
+            "groups": [{"group": number, "tasks": list(group)} for number, group in enumerate(self.groups)],
+            "total_tasks": self.total_tasks,
+            "max_parallelism": self.max_parallelism,
+            "estimated_rounds": self.estimated_rounds,
+            "critical_path": list(self.critical_path),
+            "tasks": [
+                {
+                    "name": task.name,
+                    "agent": task.agent,
+                    "phase": task.phase,
+                    "description": task.description,
+                    "context": list(task.context),
+                    "depends_on": list(task.depends_on),
+                    "llm": task.llm,
+                    "when": list(task.when),
+                }
+                for task in self.tasks
+            ],
+            "phases": [{"name": name, "after": list(after)} for name, after in self.phases.items()],
+        }
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """A picture of the plan, where the notebook layer is there to draw it."""
+        return rich_bundle("plan", self)
+
+
+def topological_order(edges: Sequence[Sequence[int]]) -> list[int]:
+    """Kahn's algorithm: ``edges[i]`` are the predecessors of node i; nodes on or behind a cycle are left out."""
+    waiting = [len(predecessors) for predecessors in edges]
+    successors: list[list[int]] = [[] for _ in edges]
+    for node, predecessors in enumerate(edges):
+        for predecessor in predecessors:
+            successors[predecessor].append(node)
+    queue = deque(node for node, count in enumerate(waiting) if count == 0)
+    order = []
+    while queue:
+        node = queue.popleft()
+        order.append(node)
+        for successor in successors[node]:
+            waiting[successor] -= 1
+            if waiting[successor] == 0:
+                queue.append(successor)
+    return order
+
+
+def find_cycle(edges: Sequence[Sequence[int]]) -> list[int] | None:
+    """The nodes of exactly one cycle, each depending on the one after it, or None."""
+    stuck = set(range(len(edges))) - set(topological_order(edges))
+    if not stuck:
+        return None
+    node = min(stuck)
+    position: dict[int, int] = {}
+    while node not in position:
+        position[node] = len(position)
+        node = next(predecessor for predecessor in edges[node] if predecessor in stuck)
+    return list(position)[position[node] :]
+
+
+def task_edges(node: TaskNode) -> tuple[int, ...]:
+    """The tasks that a task waits for: those it reads, those its conditions test, its predecessor in a chain."""
+    return tuple(dict.fromkeys([*node.context, *node.sources, *(() if node.after is None else (node.after,))]))
+
+
+def phase_edges(phase: PhaseNode) -> tuple[int, ...]:
+    """The phases that a phase waits for: its declared predecessors, and those whose tasks its conditions test."""
+    return tuple(dict.fromkeys([*phase.after, *phase.sources]))
+
+
+def sinks(graph: Graph) -> tuple[int, ...]:
+    """Indices of the tasks that no other task waits for, in phases that no other phase waits for."""
+    before = {each for phase in graph.phases for each in phase_edges(phase)}
+    last = [node for node in graph.tasks if node.phase is None or node.phase not in before]
+    awaited = {index for node in last for index in task_edges(node)}
+    return tuple(node.index for node in last if node.index not in awaited)
+
+
+def gated_edges(graph: Graph) -> list[tuple[int, ...]]:
+    """Edges of the tasks, then of one opening and one closing gate per phase; gates keep the count of edges linear.
+
+    A phase's opening gate waits for the closing gates of its predecessors, its tasks for the opening gate, and its
+    closing gate for its tasks.
+    """
+    first = len(graph.tasks)
+    edges: list[tuple[int, ...]] = []
+    for node in graph.tasks:
+        gate = () if node.phase is None else (first + 2 * node.phase,)
+        edges.append((*task_edges(node), *gate))
+    for phase in graph.phases:
+        edges.append(tuple(first + 2 * predecessor + 1 for predecessor in phase_edges(phase)))
+        edges.append((*phase.tasks, first + 2 * phase.index))
+    return edges
+
+
+def make_plan(graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({})) -> ExecutionPlan:
+    """The plan of a valid graph; `inputs` fill the variables in its texts."""
+    count, edges = len(graph.tasks), gated_edges(graph)
+    height = [0] * len(edges)
+    longest = [-1] * len(edges)
+    for index in topological_order(edges):
+        longest[index] = max(edges[index], key=height.__getitem__, default=-1)
+        height[index] = (height[longest[index]] if longest[index] >= 0 else 0) + (index < count)
+    groups: list[list[str]] = [[] for _ in range(max(height, default=0))]
+    for node in graph.tasks:
+        groups[height[node.index] - 1].append(node.name)
+    path, index = [], max(range(count), key=height.__getitem__, default=-1)
+    while index >= 0:
+        path += [graph.tasks[index].name] if index < count else []
+        index = longest[index]
+    return ExecutionPlan(
+        groups=tuple(tuple(group) for group in groups),
+        total_tasks=count,
+        max_parallelism=max((len(group) for group in groups), default=0),
+        estimated_rounds=len(groups),
+        critical_path=tuple(reversed(path)),
+        tasks=tuple(_planned(node, graph, inputs) for node in graph.tasks),
+        phases={phase.name: tuple(graph.phases[each].name for each in phase_edges(phase)) for phase in graph.phases},
+    )
+
+
+def _planned(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> PlannedTask:
+    return PlannedTask(
+        name=node.name,
+        agent=node.role,
+        phase=graph.phase_name(node),
+        description=render(node.task.description, inputs),
+        context=graph.context_names(node),
+        depends_on=tuple(graph.tasks[index].name for index in task_edges(node)),
+        llm=None if node.llm is None else llm_label(node.llm),
+        when=tuple(_in_words(graph.conditions[number], graph) for number in node.when),
+        expected_output=render(node.task.expected_output, inputs),
+    )
+
+
+def _in_words(node: ConditionNode, graph: Graph) -> str:
+    return f"{graph.tasks[node.source].name} {node.condition.test}"
+
+
+def llm_label(llm: Any) -> str:
+    """A short name of a model for people: the spec text, or the model's own name and class."""
+    if isinstance(llm, str):
+        return llm
+    if isinstance(llm, Mapping):
+        return str(llm.get("model"))
+    name = getattr(llm, "model_name", None) or getattr(llm, "model", None)
+    return f"{name} ({type(llm).__name__})" if isinstance(name, str) and name else type(llm).__name__

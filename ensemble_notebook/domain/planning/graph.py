@@ -1,0 +1,322 @@
+"""Definitions resolved into a graph of numbered nodes: names given, agents found, references followed.
+
+The one place that knows how a list of tasks becomes an order. Everything after it (rules, plan, scheduler, views)
+speaks of nodes by number or name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.planning.derived_agent import HANDLER_ROLE, derived_agent, derived_role, role_slug
+from ensemble_notebook.errors import Problem, did_you_mean
+
+DEFAULT_LLM: Final = "local"
+
+_ANSWERS: Final = frozenset({"APPROVE", "RETRY", "REJECT"})
+_HOW_TO_ANSWER: Final = (
+    "Begin your answer with one of these: `APPROVE`, or `RETRY: ` and what is to be done better, or `REJECT: ` and "
+    "the reason."
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConditionNode:
+    """One condition in its place: its number, and the index of the task whose output it tests."""
+
+    index: int
+    condition: Condition
+    source: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskNode:
+    """One task in its place.
+
+    Attributes:
+        index: position among all tasks, from 0.
+        name: unique in the graph.
+        agent: who works on it, derived where the task names none; None for a handler.
+        llm: the model object or spec that is used; None for a handler.
+        fallback_llm: the one of the task's fallback; None where there is none.
+        phase: index of its phase, or None in a flat graph.
+        context: indices of the tasks whose outputs it reads, in order.
+        is_chained: True where list order is running order (SEQUENTIAL).
+        after: index of the task that must have been *resolved* before a chained one starts; None for the first.
+        when: numbers of its conditions, of which one must hold; it runs unconditionally where there are none.
+        sources: indices of the tasks that its conditions test, in order.
+    """
+
+    index: int
+    name: str
+    task: Task
+    agent: Agent | None
+    llm: Any
+    phase: int | None
+    context: tuple[int, ...]
+    is_chained: bool
+    after: int | None
+    fallback_llm: Any = None
+    when: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
+
+    @property
+    def llm_key(self) -> object:
+        """The same for nodes that use the same model."""
+        return llm_key(self.llm)
+
+    @property
+    def role(self) -> str:
+        """The agent's role, or ``"Handler"``."""
+        return HANDLER_ROLE if self.agent is None else self.agent.role
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PhaseNode:
+    """One phase in its place.
+
+    Attributes:
+        index: position among all phases, from 0.
+        name: unique in the graph.
+        tasks: indices of its tasks.
+        after: indices of its declared predecessors.
+        when: numbers of its conditions, of which one must hold.
+        sources: indices of the phases that hold the tasks which its conditions test.
+        reviewer: the task that reviews it; it stands in no list and its index is beyond those of all tasks (E28).
+    """
+
+    index: int
+    name: str
+    phase: Phase
+    workflow: Workflow
+    tasks: tuple[int, ...]
+    after: tuple[int, ...]
+    when: tuple[int, ...] = ()
+    sources: tuple[int, ...] = ()
+    reviewer: TaskNode | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """Somebody of a team: an agent, its model, and whether it was derived, its goal thus a template (E2)."""
+
+    agent: Agent
+    llm: Any
+    is_derived: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """All nodes of an ensemble.
+
+    Attributes:
+        problems: the references that could not be followed.
+        team: who can be asked to work by delegation; empty where nobody delegates.
+        managed: of a hierarchical ensemble, the tasks that its only node, the manager, sees to.
+    """
+
+    tasks: tuple[TaskNode, ...]
+    phases: tuple[PhaseNode, ...]
+    problems: tuple[Problem, ...]
+    conditions: tuple[ConditionNode, ...] = ()
+    team: tuple[Member, ...] = ()
+    managed: tuple[TaskNode, ...] = ()
+
+    @property
+    def workers(self) -> tuple[TaskNode, ...]:
+        """All tasks that may be worked on: those of the plan, and the reviewers of phases."""
+        return (*self.tasks, *(phase.reviewer for phase in self.phases if phase.reviewer is not None))
+
+    def context_names(self, node: TaskNode) -> tuple[str, ...]:
+        """Names of the tasks that a task reads."""
+        return tuple(self.tasks[index].name for index in node.context)
+
+    def phase_name(self, node: TaskNode) -> str | None:
+        """Name of the phase of a task."""
+        return None if node.phase is None else self.phases[node.phase].name
+
+
+def llm_key(llm: Any) -> object:
+    """What tells one model from another: spec texts by value, objects by identity."""
+    return llm if isinstance(llm, str) else id(llm)
+
+
+def build_graph(ensemble: EnsembleDefinition) -> Graph:
+    """Resolve an ensemble. Never raises: what can't be resolved is left out and listed in ``problems``."""
+    return _Builder(ensemble).build()
+
+
+class _Builder:
+    """Follows the references of one ensemble."""
+
+    def __init__(self, ensemble: EnsembleDefinition) -> None:
+        self._ensemble = ensemble
+        self._groups = [phase.tasks for phase in ensemble.phases] if ensemble.phases else [ensemble.tasks]
+        self._phase_of = [number for number, group in enumerate(self._groups) for _ in group]
+        tasks = [task for group in self._groups for task in group]
+        self._problems: list[Problem] = []
+        self._names = _task_names(tasks, self._problems)
+        self._find_task = _finder("task", tasks, self._names, self._problems)
+        phase_names = [phase.name for phase in ensemble.phases]
+        self._find_phase = _finder("phase", ensemble.phases, phase_names, self._problems)
+        self._tasks: list[TaskNode] = []
+        self._phases: list[PhaseNode] = []
+        self._conditions: list[ConditionNode] = []
+
+    def build(self) -> Graph:
+        for number, group in enumerate(self._groups):
+            phase = self._ensemble.phases[number] if self._ensemble.phases else None
+            workflow = (phase and phase.workflow) or self._ensemble.workflow
+            first = len(self._tasks)
+            for task in group:
+                self._add_task(task, None if phase is None else number, workflow, is_first=len(self._tasks) == first)
+            if phase is not None:
+                self._add_phase(phase, workflow, tuple(range(first, len(self._tasks))))
+        return Graph(tuple(self._tasks), tuple(self._phases), tuple(self._problems), tuple(self._conditions))
+
+    def _add_task(self, task: Task, phase: int | None, workflow: Workflow, *, is_first: bool) -> None:
+        index, is_chained = len(self._tasks), workflow is Workflow.SEQUENTIAL
+        agent, llm = _worker(task, self._ensemble)
+        context = self._find_task(task, "context", task.context)
+        when, sources = self._add_conditions(task)
+        node = TaskNode(
+            index=index,
+            name=self._names[index],
+            task=task,
+            agent=agent,
+            llm=llm,
+            phase=phase,
+            context=context,
+            is_chained=is_chained,
+            after=index - 1 if is_chained and not is_first else None,
+            fallback_llm=None if task.fallback is None else llm_of(task.fallback, self._ensemble),
+            when=when,
+            sources=sources,
+        )
+        self._tasks.append(node)
+
+    def _add_phase(self, phase: Phase, workflow: Workflow, tasks: tuple[int, ...]) -> None:
+        index = len(self._phases)
+        after = self._find_phase(phase, "after", phase.after)
+        when, tested = self._add_conditions(phase)
+        sources = [each for each in dict.fromkeys(self._phase_of[task] for task in tested) if each != index]
+        node = PhaseNode(
+            index=index,
+            name=phase.name,
+            phase=phase,
+            workflow=workflow,
+            tasks=tasks,
+            after=after,
+            when=when,
+            sources=tuple(sources),
+            reviewer=self._reviewer(phase, index),
+        )
+        self._phases.append(node)
+
+    def _add_conditions(self, owner: Task | Phase) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Numbers of an owner's conditions, and the tasks that they test."""
+        first = len(self._conditions)
+        for item, condition in enumerate(owner.conditions):
+            for source in self._find_task(owner, "when", [condition.source], item):
+                self._conditions.append(ConditionNode(len(self._conditions), condition, source))
+        found = self._conditions[first:]
+        return tuple(each.index for each in found), tuple(dict.fromkeys(each.source for each in found))
+
+    def _reviewer(self, phase: Phase, index: int) -> TaskNode | None:
+        """The task that reviews a phase; told how to answer, where its own text does not say."""
+        task = None if phase.review is None else phase.review.by
+        if not isinstance(task, Task):
+            return None
+        if not _ANSWERS.intersection(re.findall(r"[A-Z]+", f"{task.description} {task.expected_output}")):
+            task = replace(task, expected_output=f"{task.expected_output}\n\n{_HOW_TO_ANSWER}")
+        agent, llm = _worker(task, self._ensemble)
+        return TaskNode(
+            index=len(self._names) + index,
+            name=f"{phase.name}.{task.name or 'review'}",
+            task=task,
+            agent=agent,
+            llm=llm,
+            phase=index,
+            context=(),
+            is_chained=False,
+            after=None,
+            fallback_llm=None if task.fallback is None else llm_of(task.fallback, self._ensemble),
+        )
+
+
+def _worker(task: Task, ensemble: EnsembleDefinition) -> tuple[Agent | None, Any]:
+    """Who works on a task, and with which model: the task's, the agent's, the ensemble's, else the default (E5)."""
+    if task.handler is not None:
+        return None, None
+    agent = task.agent or derived_agent(task.description)
+    return agent, llm_of(agent, ensemble) if task.llm is None else task.llm
+
+
+def llm_of(agent: Agent, ensemble: EnsembleDefinition) -> Any:
+    """The model of an agent where its task names none: its own, the ensemble's, else the default (E5)."""
+    llm = agent.llm if agent.llm is not INHERIT else ensemble.llm
+    return DEFAULT_LLM if llm is None else llm
+
+
+def _task_names(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
+    """Given names, and readable ones from role and position for the others (E2)."""
+    taken: dict[str, Task] = {}
+    for task in tasks:
+        if task.name is not None:
+            if taken.get(task.name, task) is not task:
+                problems.append(Problem(f"Task name {task.name!r} stands twice. Give each task its own.", task, "name"))
+            taken.setdefault(task.name, task)
+    names = []
+    for position, task in enumerate(tasks, start=1):
+        names.append(task.name or _free_name(task, position, taken))
+    return names
+
+
+def _free_name(task: Task, position: int, taken: dict[str, Task]) -> str:
+    if task.handler is not None:
+        role = HANDLER_ROLE
+    else:
+        role = task.agent.role if task.agent else derived_role(task.description)
+    stem, bump = role_slug(role), 1
+    name = f"{stem}_{position}"
+    while name in taken:
+        bump += 1
+        name = f"{stem}_{position}_{bump}"
+    taken[name] = task
+    return name
+
+
+def _finder(
+    kind: str, members: Sequence[Any], names: Sequence[str], problems: list[Problem]
+) -> Callable[..., tuple[int, ...]]:
+    """A function from references (objects or names) to indices; what is unknown becomes a problem.
+
+    It takes their owner, the field that holds them, the references, and the place of the first one in the field.
+    """
+    by_identity = {id(member): index for index, member in enumerate(members)}
+    by_name = {name: index for index, name in reversed(list(enumerate(names)))}
+
+    def find(owner: Any, field: str, references: Iterable[Any], first: int = 0) -> tuple[int, ...]:
+        found = []
+        for item, reference in enumerate(references, start=first):
+            index = by_name.get(reference) if isinstance(reference, str) else by_identity.get(id(reference))
+            if index is not None:
+                found.append(index)
+                continue
+            if isinstance(reference, str):
+                message = f"{field} names {kind} {reference!r}, which is not there.{did_you_mean(reference, names)}"
+            else:
+                message = f"{reference!r} in {field} is not in the list of {kind}s of this ensemble."
+            problems.append(Problem(message, owner, field, item))
+        return tuple(dict.fromkeys(found))
+
+    return find

@@ -1,0 +1,81 @@
+"""Who can be asked to work by delegation, and what is left of a graph where a manager does the asking (E22, E23)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.hierarchy import MANAGER_GOAL, MANAGER_ROLE, same_role
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.planning.graph import Graph, Member, TaskNode, llm_of
+
+MANAGER_NAME: Final = "manager"
+
+
+def team_of(ensemble: EnsembleDefinition, graph: Graph) -> tuple[Member, ...]:
+    """The ensemble's `agents`, else the agents of its tasks; agents derived for one role are one (E22)."""
+    if ensemble.agents:
+        return tuple(Member(agent, llm_of(agent, ensemble)) for agent in dict.fromkeys(ensemble.agents))
+    named = dict.fromkeys(node.task.agent for node in graph.tasks if node.task.agent is not None)
+    taken = {same_role(agent.role) for agent in named}
+    derived: dict[str, list[Agent]] = {}
+    for node in graph.tasks:
+        if node.agent is not None and node.task.agent is None and same_role(node.role) not in taken:
+            derived.setdefault(node.role, []).append(node.agent)
+    members = [Member(agent, llm_of(agent, ensemble)) for agent in named]
+    for agents in derived.values():
+        agent = replace(agents[0], goal="\n".join(each.goal for each in agents))
+        members.append(Member(agent, llm_of(agent, ensemble), is_derived=True))
+    return tuple(members)
+
+
+def delegators(graph: Graph) -> Iterator[tuple[Agent, Task]]:
+    """The agents of tasks, fallbacks included, that may delegate, each with its task."""
+    for node in graph.workers:
+        for agent in (node.agent, node.task.fallback):
+            if agent is not None and agent.allow_delegation:
+                yield agent, node.task
+
+
+def with_team(ensemble: EnsembleDefinition, graph: Graph) -> Graph:
+    """A valid graph with its team. Of a hierarchical one, the manager is left, who sees to the tasks."""
+    if ensemble.workflow is Workflow.HIERARCHICAL:
+        team = team_of(ensemble, graph)
+        return Graph((_manager(ensemble, graph, team),), (), (), team=team, managed=graph.tasks)
+    if any(delegators(graph)):
+        return replace(graph, team=team_of(ensemble, graph))
+    return graph
+
+
+def _manager(ensemble: EnsembleDefinition, graph: Graph, team: tuple[Member, ...]) -> TaskNode:
+    agent = Agent(role=MANAGER_ROLE, goal=MANAGER_GOAL, max_iterations=ensemble.manager_max_iterations)
+    candidates = (ensemble.manager_llm, ensemble.llm, team[0].llm)
+    return TaskNode(
+        index=0,
+        name=MANAGER_NAME,
+        task=_manager_task(graph.tasks, agent),
+        agent=agent,
+        llm=next(llm for llm in candidates if llm is not None),
+        phase=None,
+        context=(),
+        is_chained=False,
+        after=None,
+    )
+
+
+def _manager_task(nodes: tuple[TaskNode, ...], manager: Agent) -> Task:
+    """The manager's own task: the only one there is, or all of them together, of which it shares the memory."""
+    if len(nodes) == 1:
+        only = nodes[0].task
+        return replace(only, name=MANAGER_NAME, agent=manager, llm=None, tools=(), context=(), when=None, fallback=None)
+    return Task(
+        name=MANAGER_NAME,
+        agent=manager,
+        description="\n".join(node.task.description for node in nodes),
+        expected_output="\n".join(node.task.expected_output for node in nodes),
+        memory=tuple(dict.fromkeys(scope for node in nodes for scope in node.task.memory)),
+    )

@@ -1,0 +1,189 @@
+"""The rules between the objects of an ensemble (E5). All problems are found, not only the first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ensemble_notebook.domain.definitions.agent import check_tools
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.planning.execution_plan import find_cycle, phase_edges, topological_order
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
+from ensemble_notebook.domain.planning.team import delegators, with_team
+from ensemble_notebook.domain.rules.hierarchy_rules import hierarchy_problems, hierarchy_warnings
+from ensemble_notebook.errors import CircularDependencyError, Problem, ValidationError
+
+
+def check_ensemble(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]]:
+    """Check an ensemble as a whole.
+
+    Returns:
+        The resolved graph, and warnings for what is odd but can run.
+
+    Raises:
+        CircularDependencyError: tasks or phases wait for each other; found before anything else, since the other
+            rules follow the links.
+        ValidationError: with every other problem.
+    """
+    if ensemble.tasks and ensemble.phases:
+        raise ValidationError(
+            Problem("An ensemble has tasks or phases, not both. Put the tasks into a phase.", ensemble, "tasks")
+        )
+    if not ensemble.tasks and not ensemble.phases:
+        raise ValidationError(Problem("An ensemble needs at least one task or phase.", ensemble, "tasks"))
+    graph = build_graph(ensemble)
+    problems = [*graph.problems, *_repeated_tasks(graph), *_repeated_phases(graph)]
+    _refuse_cycles(graph, problems)
+    problems += _membership(ensemble, graph)
+    problems += _order(graph)
+    problems += _own_sources(graph)
+    problems += _reviewers(graph)
+    problems += _merged_tools(graph)
+    problems += hierarchy_problems(ensemble, graph)
+    if problems:
+        raise ValidationError(problems)
+    warnings = (*_unused_agents(ensemble, graph), *hierarchy_warnings(ensemble, graph))
+    return with_team(ensemble, graph), warnings
+
+
+def _repeated_tasks(graph: Graph) -> Iterator[Problem]:
+    seen: set[int] = set()
+    for node in graph.tasks:
+        if id(node.task) in seen:
+            yield Problem(f"{node.task!r} stands twice in the ensemble. Make a second task for it.", node.task)
+        seen.add(id(node.task))
+
+
+def _repeated_phases(graph: Graph) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for phase in graph.phases:
+        if phase.name in seen:
+            yield Problem(f"Phase name {phase.name!r} stands twice. Give each phase its own.", phase.phase, "name")
+        seen.add(phase.name)
+
+
+def _refuse_cycles(graph: Graph, problems: Sequence[Problem]) -> None:
+    """Raise the first cycle, named node by node, with the problems found so far beside it."""
+    reads = [node.context for node in graph.tasks]
+    after = [phase.after for phase in graph.phases]
+    waits = [(*node.context, *node.sources) for node in graph.tasks]
+    opens = [phase_edges(phase) for phase in graph.phases]
+    tasks = [(node.name, node.task) for node in graph.tasks]
+    phases = [(phase.name, phase.phase) for phase in graph.phases]
+    for kind, nodes, edges, field in (
+        ("context", tasks, reads, "context"),
+        ("phase", phases, after, "after"),
+        ("condition", tasks, waits, "when"),
+        ("condition", phases, opens, "when"),
+    ):
+        cycle = find_cycle(edges)
+        if cycle is not None:
+            names = [nodes[index][0] for index in cycle]
+            raise CircularDependencyError(kind, names, nodes[cycle[0]][1], field, problems)
+
+
+def _membership(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+    """Where `agents` is given, every task's own agent is in it, by identity."""
+    if not ensemble.agents:
+        return
+    known = {id(agent) for agent in ensemble.agents}
+    roles = ", ".join(repr(agent.role) for agent in ensemble.agents[:8])
+    for node in graph.workers:
+        agent = node.task.agent
+        if agent is not None and id(agent) not in known:
+            message = f"Task {node.name!r} is done by {agent.role!r}, who is not in the ensemble's agents ({roles})."
+            yield Problem(message, node.task, "agent")
+
+
+def _order(graph: Graph) -> Iterator[Problem]:
+    """What a task reads, and what its conditions test, is resolved when it could start (E5, E26, E33)."""
+    before = _predecessors(graph)
+    for node in graph.tasks:
+        for index in node.context:
+            if (message := _too_late(graph, node, graph.tasks[index], "reads", before)) is not None:
+                yield Problem(message, node.task, "context", _item(node.task.context, graph.tasks[index]))
+        for index in node.sources:
+            if (message := _too_late(graph, node, graph.tasks[index], "has a condition on", before)) is not None:
+                written = [condition.source for condition in node.task.conditions]
+                yield Problem(message, node.task, "when", _item(written, graph.tasks[index]))
+
+
+def _too_late(graph: Graph, node: TaskNode, other: TaskNode, verb: str, before: Sequence[int]) -> str | None:
+    """Why a task can't wait for another one; None where it can."""
+    if other.phase is not None and other.phase != node.phase:
+        if before[node.phase or 0] >> other.phase & 1:
+            return None
+        mine, far = graph.phase_name(node), graph.phase_name(other)
+        return (
+            f"Task {node.name!r} in phase {mine!r} {verb} {other.name!r} of phase {far!r}, which does not come before "
+            f"it. Add {far!r} to the 'after' of phase {mine!r}."
+        )
+    if node.is_chained and other.index > node.index:
+        return (
+            f"Task {node.name!r} {verb} {other.name!r}, which appears later in the list. Move {other.name!r} up, "
+            f"or use workflow 'parallel', where the order of the list does not matter."
+        )
+    return None
+
+
+def _item(written: Sequence[Any], task: TaskNode) -> int | None:
+    """Where references, as they were written, name a task."""
+    return next((item for item, each in enumerate(written) if each is task.task or each == task.name), None)
+
+
+def _predecessors(graph: Graph) -> list[int]:
+    """For each phase, all phases that are resolved when it starts, as the bits of a number. They form no cycle."""
+    before = [0] * len(graph.phases)
+    edges = [phase_edges(phase) for phase in graph.phases]
+    for index in topological_order(edges):
+        for each in edges[index]:
+            before[index] |= before[each] | 1 << each
+    return before
+
+
+def _own_sources(graph: Graph) -> Iterator[Problem]:
+    """A phase can't wait for one of its own tasks (E33)."""
+    for phase in graph.phases:
+        for number in phase.when:
+            source = graph.tasks[graph.conditions[number].source]
+            if source.phase == phase.index:
+                message = (
+                    f"Phase {phase.name!r} has a condition on {source.name!r}, one of its own tasks. "
+                    f"Put {source.name!r} into a phase before it."
+                )
+                yield Problem(message, phase.phase, "when")
+
+
+def _reviewers(graph: Graph) -> Iterator[Problem]:
+    """A reviewer reads the outputs of its phase, and nothing decides whether it runs (E28)."""
+    tasks = {id(node.task): node for node in graph.tasks}
+    for phase in graph.phases:
+        by = None if phase.phase.review is None else phase.phase.review.by
+        if id(by) in tasks:
+            message = f"{tasks[id(by)].name!r} reviews phase {phase.name!r} and is a task of the ensemble, too."
+            yield Problem(f"{message} Make a second task for it.", phase.phase, "review")
+        elif isinstance(by, Task) and (by.context or by.conditions):
+            field = "context" if by.context else "when"
+            message = f"The reviewer of phase {phase.name!r} has a {field}; it gets the outputs of its phase."
+            yield Problem(message, by, field)
+
+
+def _merged_tools(graph: Graph) -> Iterator[Problem]:
+    """A task's tools stand beside its agent's; no name may stand in both."""
+    for node in graph.workers:
+        if node.agent is not None and node.task.tools:
+            try:
+                check_tools(node.task, (*node.agent.tools, *node.task.tools))
+            except ValidationError as error:
+                yield Problem(f"Task {node.name!r} with agent {node.role!r}: {error}", node.task, "tools")
+
+
+def _unused_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
+    if ensemble.workflow is Workflow.HIERARCHICAL or any(delegators(graph)):
+        return  # they can be asked
+    used = {id(agent) for node in graph.workers for agent in (node.agent, node.task.fallback)}
+    for agent in ensemble.agents:
+        if id(agent) not in used:
+            yield f"Agent {agent.role!r} has no task."

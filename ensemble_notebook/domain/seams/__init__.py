@@ -1,0 +1,1 @@
+"""Protocols between layers: chat models, and the rich display of objects."""

@@ -1,0 +1,156 @@
+"""The seam between the engine and the models: what the engine asks for, and what it gets.
+
+The models layer implements these Protocols; the engine knows nothing of LangChain, HTTP or providers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ensemble_notebook.domain.outputs.metrics import TokenUsage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as a model sees it. `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A tool call that a model asks for.
+
+    Attributes:
+        id: the model's id for it; made up by the models layer where the model gave none.
+        name: of the tool, as the model wrote it.
+        arguments: the parsed JSON value (usually a dict), or the text as it came when it is no valid JSON.
+    """
+
+    id: str
+    name: str
+    arguments: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReply:
+    """One reply of a model.
+
+    Attributes:
+        text: the text part, whatever content blocks it came in; empty when there is none.
+        tool_calls: in the order of the request; malformed ones included, with their arguments as text.
+        usage: as the provider counted.
+        model, finish_reason: as the provider says, where it does.
+    """
+
+    text: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    model: str | None = None
+    finish_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What a foreign exception of a model request means (E30).
+
+    Attributes:
+        reason: short, for people: ``"429"``, ``"500"``, ``"timeout"``, ``"connection"``, ``"401"``, ...
+        is_transient: worth another try.
+        retry_after_s: what the server asked to wait, where it did.
+        usage: NO_USAGE where the server refused the request, unknown where the reply may have been paid for.
+        advice: the next step for a person, as a sentence, or None (no key in it, ever).
+    """
+
+    reason: str
+    is_transient: bool
+    retry_after_s: float | None = None
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    advice: str | None = None
+
+
+class Conversation(Protocol):
+    """The messages of one task with one model, kept in the model's own form, so nothing is lost between turns."""
+
+    def add_tool_result(self, call: ToolCall, text: str) -> None:
+        """Append the answer to a tool call."""
+
+    def input_bound(self) -> int:
+        """Tokens that the next request can have at most, tool schemas included; no tokenizer is asked (E36)."""
+
+    async def reply(
+        self, on_token: Callable[[str], None] | None = None, *, max_tokens: int | None = None
+    ) -> ModelReply:
+        """Ask for the next reply and append it; on failure nothing is appended, so it may be asked for again.
+
+        Streams when `on_token` is given and the model can; the pieces joined are exactly the reply's text.
+        `max_tokens` limits the output of this one request, where the model has no lower limit of its own (E36).
+
+        Raises:
+            Exception: whatever the model raises; `ChatPort.classify` says what it means.
+        """
+
+
+class ChatPort(Protocol):
+    """One model, ready for use on the current event loop.
+
+    Attributes:
+        name: as requested, e.g. ``"gpt-4o-mini"`` or ``"SmolLM2-135M-Instruct"``.
+        provider: e.g. ``"openai"``, ``"local"``, ``"scripted"``; None when unknown.
+        is_scripted: True when a script answers and no model; always labelled in views (E41).
+        calls_tools: False when the model is known not to call tools.
+        takes_schema: True when the model is known to hold its reply to a JSON schema by itself (E16).
+        max_tokens: the limit of the output of one request that the model was made with; None where it has none.
+        warning: something to tell once per run (e.g. hidden retries that can't be switched off), or None.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def provider(self) -> str | None: ...
+
+    @property
+    def is_scripted(self) -> bool: ...
+
+    @property
+    def calls_tools(self) -> bool: ...
+
+    @property
+    def takes_schema(self) -> bool: ...
+
+    @property
+    def max_tokens(self) -> int | None: ...
+
+    @property
+    def warning(self) -> str | None: ...
+
+    def open(
+        self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
+    ) -> Conversation:
+        """Begin a conversation. `schema` is a JSON schema with a ``title``; only for a port that takes one."""
+
+    def classify(self, error: Exception) -> Fault:
+        """What an exception raised by `Conversation.reply` means. Never raises."""
+
+
+class ChatSource(Protocol):
+    """Where the engine gets its models from."""
+
+    def check(self, llm: Any) -> None:
+        """Whether a model object or spec text can be used here, as far as that can be told without starting anything.
+
+        Raises:
+            ValidationError: unknown spec, key variable missing, file not found.
+        """
+
+    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:
+        """The port of a model object or spec text (section 6) for the running loop.
+
+        One client and connection pool per model and loop. May fetch weights or start a server; says so through
+        `notice`.
+        """

@@ -1,0 +1,176 @@
+"""One model call: its attempts, their waits and limits, its deadline, and the events of all of them (E30, E38, T2)."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.events import (
+    LlmAttemptEnded,
+    LlmAttemptStarted,
+    LlmCallCompleted,
+    LlmCallFailed,
+    LlmCallRetried,
+    LlmCallStarted,
+    LlmToken,
+)
+from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply
+from ensemble_notebook.engine.agent.retry_policy import retry_delay
+from ensemble_notebook.engine.events.event_stream import Scope
+from ensemble_notebook.engine.limits.admission import Permit
+from ensemble_notebook.engine.limits.request_limits import Limits
+from ensemble_notebook.engine.threads.callables import keep_inside
+from ensemble_notebook.errors import (
+    AgentExecutionError,
+    BudgetExceededError,
+    DeadlineExceededError,
+    RateLimitTimeoutError,
+    one_line,
+)
+
+
+class LlmCaller:
+    """Asks one model for replies on behalf of one agent. Without `limits`, a request is never held up."""
+
+    def __init__(
+        self, agent: Agent, task_description: str, port: ChatPort, *, streams: bool, limits: Limits | None = None
+    ) -> None:
+        self._agent = agent
+        self._task_description = task_description
+        self._port = port
+        self._streams = streams
+        self._limits = limits or Limits()
+        self._wait = ""
+
+    @property
+    def activity(self) -> str:
+        """What it is waiting for, in words."""
+        return f"{self._wait}a request to {self._port.name}"
+
+    async def ask(self, conversation: Conversation, turn: Scope) -> ModelReply:
+        """The next reply.
+
+        Raises:
+            AgentExecutionError: no reply, retries included; the origin is its cause (E14).
+            BudgetExceededError, RateLimitTimeoutError: a request was not sent, for one of the limits.
+        """
+        scope = turn.child()
+        scope.emit(
+            LlmCallStarted,
+            agent=self._agent.role,
+            model=self._port.name,
+            provider=self._port.provider,
+            max_attempts=self._agent.max_retries + 1,
+            is_scripted=self._port.is_scripted,
+        )
+        tokens = _TokenFeed(scope) if self._streams else None
+        try:
+            reply = await self._attempts(conversation, scope, tokens)
+        except asyncio.CancelledError as stopped:
+            scope.emit(LlmCallFailed, error=stopped, status=SpanStatus.CANCELLED)
+            raise
+        except AgentExecutionError as error:
+            scope.emit(LlmCallFailed, error=error.__cause__ or error, status=SpanStatus.ERROR)
+            raise
+        except BudgetExceededError as error:
+            scope.emit(LlmCallFailed, error=error, status=SpanStatus.SKIPPED)
+            raise
+        except RateLimitTimeoutError as error:
+            scope.emit(LlmCallFailed, error=error, status=SpanStatus.ERROR)
+            raise
+        scope.emit(
+            LlmCallCompleted,
+            text=reply.text,
+            tool_calls=reply.tool_calls,
+            usage=reply.usage,
+            model=reply.model,
+            finish_reason=reply.finish_reason,
+            time_to_first_token_s=None if tokens is None else tokens.first_after_s,
+        )
+        return reply
+
+    async def _attempts(self, conversation: Conversation, scope: Scope, tokens: _TokenFeed | None) -> ModelReply:
+        for attempt in count(1):
+            permit = await self._admit(conversation, scope)
+            try:
+                return await self._attempt(conversation, scope.child(), attempt, tokens, permit)
+            except Exception as error:
+                fault = self._port.classify(error)
+                delay = retry_delay(fault, attempt, self._agent.max_retries)
+                if delay is None:
+                    raise self._given_up(fault, error, attempt) from error
+                scope.emit(LlmCallRetried, attempt=attempt, delay_s=delay, reason=fault.reason, error=error)
+            self._wait = f"a wait of {delay:g} s before "
+            await asyncio.sleep(delay)
+            self._wait = ""
+        raise AssertionError("unreachable")
+
+    async def _admit(self, conversation: Conversation, scope: Scope) -> Permit:
+        """Outside of the attempt: its refusals are no faults of the model, and are never tried again (E30)."""
+        self._wait = "a place under the limits for "
+        permit = await self._limits.admit(self._port, conversation, scope)
+        self._wait = ""
+        return permit
+
+    async def _attempt(
+        self, conversation: Conversation, scope: Scope, attempt: int, tokens: _TokenFeed | None, permit: Permit
+    ) -> ModelReply:
+        scope.emit(LlmAttemptStarted, attempt=attempt)
+        usage, model = TokenUsage(), None
+        try:
+            reply = await self._reply(conversation, tokens, permit.max_tokens)
+            usage, model = reply.usage, reply.model
+        except asyncio.CancelledError as stopped:
+            scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.CANCELLED, usage=usage, error=stopped)
+            raise
+        except Exception as error:
+            usage = self._port.classify(error).usage
+            scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.ERROR, usage=usage, error=error)
+            raise
+        finally:
+            permit.settle(usage, model)
+        scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.OK, usage=usage)
+        return reply
+
+    async def _reply(self, conversation: Conversation, tokens: _TokenFeed | None, max_tokens: int | None) -> ModelReply:
+        limit = self._agent.llm_timeout
+        on_token = None if tokens is None else tokens.put
+        deadline = asyncio.timeout(limit)
+        try:
+            async with deadline:
+                return await keep_inside(conversation.reply(on_token, max_tokens=max_tokens))
+        except TimeoutError:
+            if not deadline.expired() or limit is None:
+                raise
+            running = f"a request to {self._port.name} by {self._agent.role!r}"
+            raise DeadlineExceededError("model request", limit, running, "Raise the agent's llm_timeout.") from None
+
+    def _given_up(self, fault: Fault, error: Exception, attempts: int) -> AgentExecutionError:
+        tries = "" if attempts == 1 else f" after {attempts} attempts"
+        reason = str(error) if isinstance(error, DeadlineExceededError) else fault.reason
+        if reason == type(error).__name__:  # not a fault that everybody knows by its number
+            reason = one_line(error)
+        advice = f" {fault.advice}" if fault.advice else ""
+        return AgentExecutionError(
+            f"Agent {self._agent.role!r} got no reply from {self._port.name}{tries}: {reason.rstrip('.')}.{advice}",
+            agent_role=self._agent.role,
+            task_description=self._task_description,
+        )
+
+
+class _TokenFeed:
+    """Passes streamed text on as events, and remembers when the first piece came."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._asked_at = scope.stream.offset_s()
+        self.first_after_s: float | None = None
+
+    def put(self, text: str) -> None:
+        """One piece."""
+        if self.first_after_s is None:
+            self.first_after_s = self._scope.stream.offset_s() - self._asked_at
+        self._scope.emit(LlmToken, text=text)

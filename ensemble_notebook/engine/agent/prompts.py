@@ -1,0 +1,106 @@
+"""The texts that a model gets (ENGINE section 2). The headings are the interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.memory import MemoryEntry
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.engine.specs.task_brief import Missing, Revision
+
+LONG_CONTEXT: Final = 10_000
+
+_CONDUCT: Final = (
+    "Satisfy the expected output of your task completely.\n"
+    "Put quality first: be accurate and to the point, without filler or padding."
+)
+
+
+def system_prompt(agent: Agent, goal: str) -> str:
+    """Who the agent is. `goal` is the agent's own, or the resolved description that a derived agent works for (E2)."""
+    head = f"You are {agent.role.strip()}."
+    if agent.background and agent.background.strip():
+        head += f"\n{agent.background.strip()}"
+    text = f"{head}\n\nYour personal goal is: {goal.strip()}\n\n{_CONDUCT}"
+    if agent.response_format.strip():
+        text += f"\nOutput format instructions: {agent.response_format.strip()}"
+    return text
+
+
+def user_prompt(
+    description: str,
+    expected_output: str,
+    context: Sequence[TaskOutput] = (),
+    **around: Any,
+) -> str:
+    """What one task asks for, resolved; `around` is as of `framed_prompt`."""
+    return framed_prompt(task_body(description, expected_output), context, **around)
+
+
+def task_body(description: str, expected_output: str) -> str:
+    """What one task asks for, and nothing around it."""
+    return f"## Task\n{description}\n\n## Expected Output\n{expected_output}"
+
+
+def framed_prompt(
+    body: str,
+    context: Sequence[TaskOutput] = (),
+    *,
+    missing: Sequence[Missing] = (),
+    given: Mapping[str, str] = MappingProxyType({}),
+    memory: Mapping[str, Sequence[MemoryEntry]] = MappingProxyType({}),
+    revision: Revision | None = None,
+    output_format: str = "",
+) -> str:
+    """What is to be done, after all that it builds on; each section only when it has content.
+
+    Args:
+        body: the sections that say what is to be done.
+        context: outputs, in the order of the task's `context`.
+        missing: outputs that it reads and that are not there, each with its reason (E32).
+        given: facts for delegated work, under their names (E24).
+        memory: scope -> entries, best first.
+        revision: what a review wants to be done better.
+        output_format: how the reply must be written, where the model is not held to it natively (E16).
+    """
+    sections = [_memory(scope, entries) for scope, entries in memory.items() if entries]
+    if context or missing:
+        blocks = [f"---\n### {each.agent_role}: {each.task_description}\n{each.raw}\n---" for each in context]
+        blocks += [
+            f"---\n### {each.agent_role}: {each.description}\n"
+            f"Not available: {each.reason}. Work with what is there.\n---"
+            for each in missing
+        ]
+        sections.append("\n".join(["## Context from Previous Tasks", *blocks]))
+    if given:
+        sections.append("\n".join(["## Context", *(f"### {name}\n{text}" for name, text in given.items())]))
+    if revision is not None:
+        sections.append(f"## Revision Instructions (Attempt {revision.attempt})\n{revision.feedback.strip()}")
+    sections.append(body)
+    if output_format:
+        sections.append(f"## Output Format\n{output_format}")
+    return "\n\n".join(sections)
+
+
+def correction_prompt(previous: str, error: str, output_format: str) -> str:
+    """The second chance of a reply that is not of its output type (E16)."""
+    return (
+        f"Your previous reply could not be read: {error}\n\n## Previous Reply\n{previous}\n\n"
+        f"## Output Format\n{output_format}\n\nReply again, with the corrected value and nothing else."
+    )
+
+
+def _memory(scope: str, entries: Sequence[MemoryEntry]) -> str:
+    return "\n".join([f"## Memory: {scope}", *(f"- {each.text}" for each in entries)])
+
+
+def long_context_warnings(context: Sequence[TaskOutput]) -> list[str]:
+    """One sentence for each context output that is unusually long; it is never cut."""
+    return [
+        f"The output of {each.name!r} is {len(each.raw):,} characters long and goes into a prompt as a whole."
+        for each in context
+        if len(each.raw) > LONG_CONTEXT
+    ]

@@ -1,0 +1,244 @@
+"""The tools of one agent, in the one form that the loop calls (E1, E13).
+
+A spec for the model, and a call that always answers with a text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import ToolOutcome
+from ensemble_notebook.domain.definitions.tool import (
+    AgentTool,
+    TaskInput,
+    ToolResult,
+    is_agent_tool,
+    is_langchain_tool,
+    tool_methods,
+)
+from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
+from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
+from ensemble_notebook.engine.events.event_stream import Scope
+from ensemble_notebook.engine.threads.callables import Caller, is_async
+from ensemble_notebook.errors import Problem, ToolExecutionError, ValidationError, did_you_mean, message_of, one_line
+
+_TEXT_INPUT: Final = {
+    "type": "object",
+    "properties": {"input": {"type": "string", "description": "The input as text."}},
+    "required": ["input"],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What the model gets for a tool call. `error` is what the tool raised, if it did."""
+
+    text: str
+    outcome: ToolOutcome
+    error: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool: how the model sees it, and the function that takes its arguments as a dict.
+
+    `schema` is the pydantic model that checks the arguments, where there is one.
+    """
+
+    spec: ToolSpec
+    function: Callable[[dict[str, Any]], Any]
+    schema: type | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NativeTool:
+    """A tool of the engine itself: it knows the span of its call, and answers in its own words."""
+
+    spec: ToolSpec
+    answer: Callable[[dict[str, Any], Scope], Awaitable[ToolAnswer]]
+
+
+class Toolbox:
+    """Tools by name. Built once per list of tools; building imports LangChain where a tool needs it.
+
+    Raises:
+        ValidationError: a tool's arguments have no schema, e.g. for a type that JSON does not know.
+    """
+
+    def __init__(self, entries: Iterable[Any]) -> None:
+        tools: list[Tool] = []
+        for index, entry in enumerate(entries):
+            try:
+                tools += _tools_of(entry)
+            except Exception as error:
+                label = getattr(entry, "__name__", type(entry).__name__)
+                message = f"Tool at index {index} ({label}) can't be shown to a model: {one_line(error)}"
+                raise ValidationError(Problem(message, field="tools", item=index)) from error
+        self._tools: dict[str, Tool | NativeTool] = {tool.spec.name: tool for tool in tools}
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as a model sees them."""
+        return tuple(tool.spec for tool in self._tools.values())
+
+    def plus(self, natives: Sequence[NativeTool]) -> Toolbox:
+        """These tools and native ones, which stand in for tools of the same name; itself where there are none."""
+        if not natives:
+            return self
+        whole = Toolbox(())
+        whole._tools = self._tools | {each.spec.name: each for each in natives}
+        return whole
+
+    async def answer(self, call: ToolCall, caller: Caller, scope: Scope) -> ToolAnswer:
+        """Run a requested call, in its span. A fault of the tool or the request is told to the model (E13).
+
+        Raises:
+            Exception: what a native tool raises, which ends the task.
+        """
+        tool = self._tools.get(call.name)
+        if tool is None:
+            hint = did_you_mean(call.name, self._tools)
+            return ToolAnswer(f"Error: there is no tool named {call.name!r}.{hint}", ToolOutcome.FAILURE)
+        arguments, mismatch = fit_arguments(call.arguments, tool.spec.parameters)
+        if mismatch:
+            return ToolAnswer(f"Error: the arguments of tool {call.name!r} don't fit: {mismatch}", ToolOutcome.FAILURE)
+        if isinstance(tool, NativeTool):
+            return await tool.answer(arguments, scope)
+        try:
+            return _answer(await caller.call(f"tool {call.name}", tool.function, arguments))
+        except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model (E13)
+            if faults := _schema_faults(error, tool.schema):
+                text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
+                return ToolAnswer(text, ToolOutcome.FAILURE, error)
+            return ToolAnswer(f"Tool error: {message_of(error)}", ToolOutcome.FAILURE, error)
+
+
+def handler_function(handler: Any) -> Callable[[TaskInput], Any]:
+    """The function that a handler is. A tool as handler gets the last context output, else the description (E2)."""
+    is_function = type(handler) is FunctionType  # told at once; most are
+    if is_function or (callable(handler) and not is_langchain_tool(handler) and not is_agent_tool(handler)):
+        function: Callable[[TaskInput], Any] = handler
+        return function
+    tool = next(iter(_tools_of(handler)))
+
+    def arguments(task: TaskInput) -> dict[str, Any]:
+        text = task.context[-1].raw if task.context else task.description
+        fitted, mismatch = fit_arguments(text, tool.spec.parameters)
+        if mismatch:
+            message = f"Tool {tool.spec.name!r} can't handle task {task.name!r}: {mismatch}"
+            raise ToolExecutionError(message, tool_name=tool.spec.name, tool_input=text)
+        return fitted
+
+    async def call_async(task: TaskInput) -> Any:
+        return await tool.function(arguments(task))
+
+    def call_sync(task: TaskInput) -> Any:
+        return tool.function(arguments(task))
+
+    return call_async if is_async(tool.function) else call_sync
+
+
+def _answer(result: Any) -> ToolAnswer:
+    if isinstance(result, ToolResult) and not result.is_success:
+        return ToolAnswer(f"Error: {result.error_message}", ToolOutcome.FAILURE)
+    return ToolAnswer(result_text(result), ToolOutcome.SUCCESS)
+
+
+def result_text(result: Any) -> str:
+    """The text of what a tool or handler gave back; containers as JSON where they can be, None as empty."""
+    if isinstance(result, ToolResult):
+        return result_text(result.output)
+    if result is None:
+        return ""
+    if isinstance(result, dict | list | tuple):
+        with contextlib.suppress(TypeError, ValueError):  # keys of other types, rings
+            return json.dumps(result, ensure_ascii=False, default=str)
+    return str(result)
+
+
+def _schema_faults(error: Exception, schema: type | None) -> str:
+    """The fields that a pydantic error about the arguments names; nothing for other errors, the tool's own included."""
+    errors = getattr(error, "errors", None)
+    if schema is None or getattr(error, "title", None) != schema.__name__ or not callable(errors):
+        return ""
+    return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors())
+
+
+def _tools_of(entry: Any) -> Iterable[Tool]:
+    if is_langchain_tool(entry):
+        return [_langchain(entry)]
+    if is_agent_tool(entry):
+        return [_agent_tool(entry)]
+    if methods := list(tool_methods(entry)):
+        return [_langchain(_bound(method, entry)) for method in methods]
+    return [_langchain(_structured(entry))]
+
+
+def _structured(function: Callable[..., Any]) -> Any:
+    """A LangChain tool from a plain function: schema from type hints, descriptions from the docstring."""
+    from langchain_core.tools import StructuredTool
+
+    kind = "coroutine" if is_async(function) else "func"
+    text = None if function.__doc__ else function.__name__.replace("_", " ")
+    named: Mapping[str, Any] = {kind: function}
+    return StructuredTool.from_function(
+        **named, name=function.__name__, description=text, parse_docstring=True, error_on_invalid_docstring=False
+    )
+
+
+def _bound(tool: Any, owner: Any) -> Any:
+    """The tool of one object, from ``@tool`` on a method, whose ``self`` LangChain takes for one more argument."""
+    bodies = [(kind, getattr(tool, kind, None)) for kind in ("func", "coroutine")]
+    own: dict[str, Any] = {
+        kind: body.__get__(owner)
+        for kind, body in bodies
+        if body is not None and "self" in inspect.signature(body).parameters
+    }
+    if "self" in tool.args:
+        own["args_schema"] = _structured(next(iter(own.values()))).args_schema
+    return tool.model_copy(update=own)
+
+
+def _langchain(tool: Any) -> Tool:
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+
+    function = convert_to_openai_tool(tool)["function"]
+    parameters = function.get("parameters") or {"type": "object", "properties": {}}
+    spec = ToolSpec(name=function["name"], description=function.get("description", ""), parameters=parameters)
+    schema = tool.args_schema if isinstance(tool.args_schema, type) else None
+
+    async def call_async(arguments: dict[str, Any]) -> Any:
+        return await tool.ainvoke(arguments)
+
+    def call_sync(arguments: dict[str, Any]) -> Any:
+        return tool.invoke(arguments)
+
+    return Tool(spec, call_async if _runs_on_loop(tool) else call_sync, schema)
+
+
+def _runs_on_loop(tool: Any) -> bool:
+    """True for a tool that has an async body of its own; LangChain would send the others to the default executor."""
+    if hasattr(tool, "coroutine"):
+        return tool.coroutine is not None
+    from langchain_core.tools import BaseTool
+
+    return type(tool)._arun is not BaseTool._arun
+
+
+def _agent_tool(tool: AgentTool) -> Tool:
+    spec = ToolSpec(name=tool.name, description=tool.description, parameters=_TEXT_INPUT)
+
+    async def call_async(arguments: dict[str, Any]) -> Any:
+        result: Any = tool.execute(result_text(arguments["input"]))
+        return await result
+
+    def call_sync(arguments: dict[str, Any]) -> Any:
+        return tool.execute(result_text(arguments["input"]))
+
+    return Tool(spec, call_async if is_async(tool.execute) else call_sync)

@@ -1,0 +1,1 @@
+"""Agents that hand work to agents: peers, the manager, its constraints and policies."""

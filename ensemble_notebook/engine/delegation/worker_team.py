@@ -1,0 +1,57 @@
+"""The agents of a run that can be asked to work, found by their roles (E23)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.hierarchy import same_role
+from ensemble_notebook.domain.definitions.templates import render
+from ensemble_notebook.domain.planning.graph import Member
+
+
+class Team:
+    """Members by role, in any case; of two with the same role, the first. Derived goals are resolved (E2)."""
+
+    def __init__(self, members: Sequence[Member], inputs: Mapping[str, Any]) -> None:
+        self._members: dict[str, Member] = {}
+        for member in members:
+            if member.is_derived:
+                goal = render(member.agent.goal, inputs)
+                member = replace(member, agent=replace(member.agent, goal=goal))
+            self._members.setdefault(same_role(member.agent.role), member)
+
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        """All of them."""
+        return tuple(member.agent for member in self._members.values())
+
+    def roles(self, besides: str = "") -> tuple[str, ...]:
+        """Who is there besides the one of this role."""
+        return tuple(each.agent.role for role, each in self._members.items() if role != same_role(besides))
+
+    def canonical(self, role: str) -> str:
+        """A role as its agent spells it; trimmed where there is no such agent."""
+        member = self._members.get(same_role(role))
+        return role.strip() if member is None else member.agent.role
+
+    def member(self, role: str) -> Member:
+        """The member of a role.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self._members[same_role(role)]
+
+    def objection(self, role: str, asked_by: str = "") -> str | None:
+        """That there is nobody of this role, and who there is; None where there is somebody."""
+        if same_role(role) in self._members:
+            return None
+        return f"There is no agent {role!r}. Available: {named(self.roles(asked_by))}"
+
+
+def named(roles: Sequence[str]) -> str:
+    """Roles in a sentence."""
+    return ", ".join(map(repr, roles)) or "nobody"

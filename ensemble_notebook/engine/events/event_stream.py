@@ -1,0 +1,99 @@
+"""The one stream of events of a run: numbers them, stamps them, and hands them to every view.
+
+Knows no listener in particular and nothing about what events mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.engine.events.clock import Clock
+
+Sink = Callable[[Event], None]
+
+
+class EventStream:
+    """Only the loop that runs the engine may write to it.
+
+    Args:
+        run_id: of the run; span ids are made from it.
+        clock: the first reading is offset 0.
+        sinks: called at once with each event, on the loop; must be fast and must not raise.
+    """
+
+    def __init__(self, run_id: str, clock: Clock, sinks: Sequence[Sink] = ()) -> None:
+        self.run_id = run_id
+        self.events: list[Event] = []
+        self._clock = clock
+        self._sinks = tuple(sinks)
+        self._started_at = clock.now()
+        self._zero = clock.monotonic()
+        self._span_numbers = count(1)
+        self._is_closed = False
+
+    def new_span_id(self) -> str:
+        """An id that no other span of any run has."""
+        return f"{self.run_id}.{next(self._span_numbers)}"
+
+    def offset_s(self) -> float:
+        """Seconds since the run started."""
+        return self._clock.monotonic() - self._zero
+
+    def emit(self, kind: type[Event], scope: Scope, fields: dict[str, Any]) -> None:
+        """Write one event. After `close`, nothing is written: a tool that outlives its run has no voice any more."""
+        if self._is_closed:
+            return
+        offset = self._clock.monotonic() - self._zero
+        event = kind(
+            run_id=self.run_id,
+            seq=len(self.events),
+            span_id=scope.span_id,
+            parent_id=scope.parent_id,
+            time=self._started_at + timedelta(seconds=offset),
+            offset_s=offset,
+            task=scope.task,
+            phase=scope.phase,
+            depends_on=scope.depends_on,
+            **fields,
+        )
+        self.events.append(event)
+        for sink in self._sinks:
+            sink(event)
+
+    def close(self) -> None:
+        """No more events."""
+        self._is_closed = True
+
+
+class Scope:
+    """A span under construction: the place from which events are emitted."""
+
+    __slots__ = ("depends_on", "parent_id", "phase", "span_id", "stream", "task")
+
+    def __init__(
+        self,
+        stream: EventStream,
+        span_id: str,
+        parent_id: str | None = None,
+        task: str | None = None,
+        phase: str | None = None,
+        depends_on: tuple[str, ...] = (),
+    ) -> None:
+        self.stream = stream
+        self.span_id = span_id
+        self.parent_id = parent_id
+        self.task = task
+        self.phase = phase
+        self.depends_on = depends_on
+
+    def emit(self, kind: type[Event], /, **fields: Any) -> None:
+        """Write an event that belongs to this span."""
+        self.stream.emit(kind, self, fields)
+
+    def child(self) -> Scope:
+        """A new span inside this one, of the same task and phase."""
+        return Scope(self.stream, self.stream.new_span_id(), self.span_id, self.task, self.phase)

@@ -1,0 +1,142 @@
+"""The right to send one model request, and how it is paid for (E36). Knows budgets and prices; no events, no waits."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from ensemble_notebook.domain.definitions.cost import Price, Pricing
+from ensemble_notebook.domain.definitions.limits import Budget, Spending
+from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation
+from ensemble_notebook.engine.limits.budget_account import account_of
+from ensemble_notebook.engine.limits.budget_ledger import Claim, Stage
+from ensemble_notebook.engine.threads.cross_thread_event import Waiter
+from ensemble_notebook.errors import BudgetExceededError
+
+_UNCOUNTED: Final = Price(Decimal(0), Decimal(0))
+# So many tokens of output are priced to know what one costs; dividing by it is exact.
+_SAMPLE: Final = 1000
+
+
+class Permit:
+    """What every request needs. This one is free, and limits nothing.
+
+    Attributes:
+        max_tokens: what the request must limit its output to; None where it need not.
+    """
+
+    max_tokens: int | None = None
+
+    def send(self) -> None:
+        """The request goes out."""
+
+    def withdraw(self) -> None:
+        """The request will not be sent."""
+
+    def settle(self, usage: TokenUsage, model: str | None = None) -> None:
+        """The request is over.
+
+        Args:
+            usage: nothing where it was refused; unknown where nobody knows what it took.
+            model: who answered, where the provider says.
+        """
+
+
+class PaidPermit(Permit):
+    """Paid from a budget: the worst case of the next request of a conversation.
+
+    Raises:
+        BudgetExceededError: under `max_cost`, a price that nobody knows.
+    """
+
+    def __init__(
+        self, budget: Budget, pricing: Pricing | None, port: ChatPort, conversation: Conversation, at: datetime
+    ) -> None:
+        self._budget = budget
+        self._account = account_of(budget)
+        self._pricing = pricing
+        self._port = port
+        self._at = at
+        input_tokens = conversation.input_bound()
+        price = self._worst_price(input_tokens)
+        if price is None:
+            if budget.max_cost is not None and not budget.allow_unknown_cost:
+                raise BudgetExceededError(unknown_price(port.name, port.provider), budget=budget, limit="max_cost")
+            price = _UNCOUNTED
+        self._claim = Claim(input_tokens, port.max_tokens, price.input, price.output / _SAMPLE)
+
+    def ask(self) -> Waiter | None:
+        """Reserve it, or say whom to await first; then `check` what came of it."""
+        return self._account.ask(self._claim)
+
+    def check(self) -> None:
+        """Whether it was granted.
+
+        Raises:
+            BudgetExceededError: it can never fit into what the budget leaves.
+        """
+        claim = self._claim
+        if claim.stage is Stage.REFUSED and claim.exceeded is not None:
+            raise BudgetExceededError(self._refusal(claim.exceeded), budget=self._budget, limit=claim.exceeded)
+        self.max_tokens = claim.max_tokens
+
+    @property
+    def warning(self) -> Spending | None:
+        """What is spent or held, where this permit is the one that came near a limit."""
+        return self._claim.warning
+
+    def send(self) -> None:
+        """The request goes out."""
+        self._account.send(self._claim)
+
+    def withdraw(self) -> None:
+        """The request will not be sent."""
+        self._account.withdraw(self._claim)
+
+    def settle(self, usage: TokenUsage, model: str | None = None) -> None:
+        """Book what it took; its worst case where that is unknown."""
+        if usage.input_tokens is None or usage.output_tokens is None:
+            self._account.settle(self._claim, None)
+            return
+        # By the name of the model that answered, else by the one that was asked for, as the trace does it.
+        price = (self._price(usage, model) if model else None) or self._price(usage, self._port.name)
+        cost = self._claim.held.cost if price is None else price.total
+        self._account.settle(self._claim, Spending(cost=cost, tokens=usage.input_tokens + usage.output_tokens))
+
+    def _price(self, usage: TokenUsage, model: str) -> Price | None:
+        if self._pricing is None:
+            return None
+        return self._pricing(usage, provider=self._port.provider, model=model, at=self._at)
+
+    def _worst_price(self, input_tokens: int) -> Price | None:
+        """Of the input at its dearest, since writing a cache costs more with some, and of a sample of output."""
+        prices = []
+        for written in (None, input_tokens):
+            usage = TokenUsage(input_tokens=input_tokens, output_tokens=_SAMPLE, cache_write_tokens=written)
+            price = self._price(usage, self._port.name)
+            if price is None:
+                return None
+            prices.append(price)
+        return Price(max(price.input for price in prices), max(price.output for price in prices))
+
+    def _refusal(self, name: str) -> str:
+        limit = Decimal(self._budget.limits[name])
+        if name == "max_llm_calls":
+            return f"The budget's requests are used up: {limit} of {limit}. Raise its max_llm_calls."
+        unit = "tokens" if name == "max_tokens" else "in cost"
+        needed, left = self._claim.needed.amount(name), max(self._account.left(name), Decimal(0))
+        return (
+            f"The next request to {self._port.name} may take {needed:,f} {unit}; the budget of {limit:,f} leaves "
+            f"{left:,f}. Raise its {name}, or give the model a lower max_tokens."
+        )
+
+
+def unknown_price(model: str, provider: str | None) -> str:
+    """Why a model can't be used under `max_cost`, and what to do."""
+    owner = f" by {provider}" if provider else ""
+    return (
+        f"The price of {model}{owner} is unknown, so that max_cost can't be held. Give the ensemble own rates with "
+        f"cost=CostConfiguration(...), limit max_tokens instead, or set allow_unknown_cost=True."
+    )

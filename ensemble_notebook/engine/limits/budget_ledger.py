@@ -1,0 +1,163 @@
+"""The ledger of a budget: what is booked, what is held, who waits (E36). Pure: no loop, thread, clock or price list.
+
+Before a request is sent, its worst case is held; when it is over, what it really took is booked in its place. Nothing
+is ever granted past a limit, so the provider's count can't pass it either, however many requests run side by side.
+Requests that don't fit now wait in the order of their arrival; nobody overtakes, so nobody starves.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum, auto
+from typing import Final
+
+from ensemble_notebook.domain.definitions.limits import Budget, Spending
+
+# The output of a model without a limit of its own: a quarter of what is left, so that one request can't take it all.
+# Not less than a useful answer, which is waited for instead; not more than all models take for their `max_tokens`.
+SHARE: Final = 4
+LEAST_OUTPUT: Final = 256
+MOST_OUTPUT: Final = 4096
+
+NOTHING: Final = Spending()
+ONE_CALL: Final = Spending(llm_calls=1)
+
+
+class Stage(Enum):
+    """How far a claim has come."""
+
+    WAITING = auto()
+    REFUSED = auto()
+    HELD = auto()
+    SENT = auto()
+    OVER = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """One physical request: its worst case, and what becomes of it.
+
+    Attributes:
+        input_tokens: at most.
+        output_tokens: at most; None where the model has no limit.
+        input_cost: of that input, at its dearest.
+        output_rate: of one token of output.
+        stage: changed by the ledger only, as everything below.
+        max_tokens: the output that was granted to a model without a limit; None where nothing limits it.
+        held: the worst case that is reserved.
+        exceeded, needed: the limit for which it was refused, and the least that it would have taken.
+        warning: what is spent or held, where this claim is the first to come near a limit.
+    """
+
+    input_tokens: int
+    output_tokens: int | None
+    input_cost: Decimal = Decimal(0)
+    output_rate: Decimal = Decimal(0)
+    stage: Stage = field(default=Stage.WAITING, init=False)
+    max_tokens: int | None = field(default=None, init=False)
+    held: Spending = field(default=NOTHING, init=False)
+    exceeded: str | None = field(default=None, init=False)
+    needed: Spending = field(default=NOTHING, init=False)
+    warning: Spending | None = field(default=None, init=False)
+
+    def worst(self, output_tokens: int) -> Spending:
+        """What it takes at most, when it writes at most so much."""
+        cost = self.input_cost + output_tokens * self.output_rate
+        return Spending(cost=cost, tokens=self.input_tokens + output_tokens, llm_calls=1)
+
+
+class Ledger:
+    """The account of one budget. It keeps the limits, not the `Budget`, whose end is the ledger's end."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._limits = {name: Decimal(limit) for name, limit in budget.limits.items()}
+        self._warn_at: Decimal | None = Decimal(str(budget.warn_at))
+        self._line: deque[Claim] = deque()
+        self.booked = NOTHING
+        self.held = NOTHING
+
+    def ask(self, claim: Claim) -> None:
+        """Hold the worst case of a claim, refuse it, or let it wait; its stage says which."""
+        if not self._refuses(claim) and (self._line or not self._grants(claim)):
+            self._line.append(claim)
+
+    def send(self, claim: Claim) -> None:
+        """The request goes out. From now on it counts as a call, whatever comes of it: the server counts it, too."""
+        claim.stage = Stage.SENT
+        claim.held -= ONE_CALL
+        self.held -= ONE_CALL
+        self.booked += ONE_CALL
+
+    def settle(self, claim: Claim, taken: Spending | None) -> list[Claim]:
+        """The request is over. None where nobody knows what it took: then its worst case stays booked.
+
+        Returns:
+            Claims that waited and are decided now.
+        """
+        self.booked += claim.held if taken is None else taken
+        return self._release(claim)
+
+    def withdraw(self, claim: Claim) -> list[Claim]:
+        """The request will not be sent. Does nothing to a claim that was refused, sent or withdrawn before.
+
+        Returns:
+            Claims that waited and are decided now.
+        """
+        if claim.stage is Stage.WAITING:
+            self._line.remove(claim)
+        elif claim.stage is not Stage.HELD:
+            return []
+        return self._release(claim)
+
+    def left(self, name: str) -> Decimal:
+        """What is left of a limit for claims that wait until nothing is held any more."""
+        return self._limits[name] - self.booked.amount(name)
+
+    def _release(self, claim: Claim) -> list[Claim]:
+        claim.stage = Stage.OVER
+        self.held -= claim.held
+        claim.held = NOTHING
+        decided = []
+        while self._line and (self._refuses(self._line[0]) or self._grants(self._line[0])):
+            decided.append(self._line.popleft())
+        return decided
+
+    def _refuses(self, claim: Claim) -> bool:
+        """Whether it can never fit, because the least that it needs is more than what is not yet booked."""
+        least = claim.worst(LEAST_OUTPUT if self._is_shared(claim) else claim.output_tokens or 0)
+        exceeded = next((name for name in self._limits if least.amount(name) > self.left(name)), None)
+        if exceeded is None:
+            return False
+        claim.stage, claim.exceeded, claim.needed = Stage.REFUSED, exceeded, least
+        return True
+
+    def _grants(self, claim: Claim) -> bool:
+        """Whether it fits beside all that is held; then it is held, too."""
+        claim.max_tokens = self._share(claim) if self._is_shared(claim) else None
+        worst = claim.worst(claim.max_tokens or claim.output_tokens or 0)
+        used = self.booked + self.held + worst
+        if any(used.amount(name) > limit for name, limit in self._limits.items()):
+            return False
+        claim.stage, claim.held = Stage.HELD, worst
+        self.held += worst
+        if self._warn_at is not None and any(
+            used.amount(name) >= self._warn_at * limit for name, limit in self._limits.items()
+        ):
+            claim.warning, self._warn_at = used, None
+        return True
+
+    def _is_shared(self, claim: Claim) -> bool:
+        """Whether the budget must limit its output, because nothing else does and it counts."""
+        has_price = "max_cost" in self._limits and claim.output_rate > 0
+        return claim.output_tokens is None and (has_price or "max_tokens" in self._limits)
+
+    def _share(self, claim: Claim) -> int:
+        """Its part of the output that is still free."""
+        free = []
+        if "max_tokens" in self._limits:
+            free.append(self.left("max_tokens") - self.held.tokens - claim.input_tokens)
+        if "max_cost" in self._limits and claim.output_rate > 0:
+            free.append((self.left("max_cost") - self.held.cost - claim.input_cost) / claim.output_rate)
+        return max(LEAST_OUTPUT, min(int(min(free)) // SHARE, MOST_OUTPUT))

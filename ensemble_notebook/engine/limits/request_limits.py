@@ -1,0 +1,117 @@
+"""What stands before each physical model request: its budget (E36) and its rate limits (E37), and the waits for them.
+
+The budget first: a place in a line is only for requests that are paid for, and when its turn comes, a request goes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+
+from ensemble_notebook.domain.definitions.cost import Pricing
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit, Spending
+from ensemble_notebook.domain.events import BudgetWarning, RateLimitWaited, WaitEnded, WaitStarted
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation
+from ensemble_notebook.engine.events.clock import Clock, SystemClock
+from ensemble_notebook.engine.events.event_stream import Scope
+from ensemble_notebook.engine.limits.admission import PaidPermit, Permit
+from ensemble_notebook.engine.limits.rate_limiter import Turnstiles
+
+
+class Limits:
+    """The limits of the requests of one agent on one task; without arguments, none.
+
+    Args:
+        budget: of the run. The object is its identity: runs that hold the same one spend from it together.
+        rate_limits: all that apply, None for one that there is not; a request passes each of them.
+        pricing: what a request costs; nothing has a known price without it.
+        clock: of the run.
+    """
+
+    def __init__(
+        self,
+        budget: Budget | None = None,
+        rate_limits: Iterable[RateLimit | None] = (),
+        pricing: Pricing | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._budget = budget
+        self._rate_limits = tuple(limit for limit in rate_limits if limit is not None)
+        self._pricing = pricing
+        self._clock = clock or SystemClock()
+        self._turnstiles = Turnstiles(self._rate_limits, self._clock)
+
+    def narrowed(self, *rate_limits: RateLimit | None) -> Limits:
+        """The same with further rate limits: those of a task or an agent."""
+        if not any(rate_limits):
+            return self
+        return Limits(self._budget, (*self._rate_limits, *rate_limits), self._pricing, self._clock)
+
+    async def admit(self, port: ChatPort, conversation: Conversation, call: Scope) -> Permit:
+        """Wait until the next request of a conversation may be sent.
+
+        It must be sent at once then, and its permit be settled when it is over, whatever comes of it.
+
+        Args:
+            port: who is asked.
+            conversation: with all that will be sent.
+            call: the span of the model call; waits are spans in it.
+
+        Raises:
+            BudgetExceededError: it can never fit into what the budget leaves, or has no price under `max_cost`.
+            RateLimitTimeoutError: its turn would come too late.
+        """
+        permit = Permit() if self._budget is None else await self._pay(self._budget, port, conversation, call)
+        try:
+            if not self._turnstiles.pass_at_once():
+                with _waiting(call, "rate_limit", RateLimitWaited):
+                    await self._turnstiles.wait()
+        except BaseException:
+            permit.withdraw()
+            raise
+        permit.send()
+        return permit
+
+    async def _pay(self, budget: Budget, port: ChatPort, conversation: Conversation, call: Scope) -> Permit:
+        permit = PaidPermit(budget, self._pricing, port, conversation, self._clock.now())
+        waiter = permit.ask()
+        if waiter is None:
+            permit.check()
+        else:
+            try:
+                with _waiting(call, "budget", WaitEnded):
+                    await waiter
+                    permit.check()
+            except BaseException:
+                permit.withdraw()
+                raise
+        if permit.warning is not None:
+            call.emit(BudgetWarning, message=_warning(budget, permit.warning), spent=permit.warning, budget=budget)
+        return permit
+
+
+def _warning(budget: Budget, spent: Spending) -> str:
+    parts = [f"{spent.amount(name):,f} of {Decimal(limit):,f} ({name})" for name, limit in budget.limits.items()]
+    return f"Of the budget are spent or held: {', '.join(parts)}."
+
+
+@contextmanager
+def _waiting(call: Scope, cause: str, ended: type[WaitEnded]) -> Iterator[None]:
+    """The span of a wait."""
+    scope, began = call.child(), call.stream.offset_s()
+    status: SpanStatus = SpanStatus.OK
+    error: BaseException | None = None
+    scope.emit(WaitStarted, cause=cause)
+    try:
+        yield
+    except asyncio.CancelledError as stopped:
+        status, error = SpanStatus.CANCELLED, stopped
+        raise
+    except Exception as refused:
+        status, error = SpanStatus.ERROR, refused
+        raise
+    finally:
+        scope.emit(ended, cause=cause, waited_s=call.stream.offset_s() - began, status=status, error=error)

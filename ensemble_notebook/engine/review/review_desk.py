@@ -1,0 +1,120 @@
+"""Asks a person, or what stands for one, one question at a time (E27, E45)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import OnTimeout, SpanStatus
+from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest, Verdict
+from ensemble_notebook.domain.events import ReviewAnswered, ReviewRequested
+from ensemble_notebook.engine.events.event_stream import Scope
+from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.errors import EnsembleError, ReviewTimeoutError
+
+_BY_DEFAULT: Final = {
+    OnTimeout.EXIT_EARLY: ReviewDecision.exit_early(),
+    OnTimeout.CONTINUE: ReviewDecision.approve(),
+}
+
+
+class ReviewDesk:
+    """The one place where a run asks.
+
+    Args:
+        handler: the ensemble's `review_handler`; None where nobody can be asked, and then there are no gates.
+        caller: calls it.
+        exit_early: told when somebody chose to leave (E27).
+    """
+
+    def __init__(self, handler: ReviewHandler | None, caller: Caller, exit_early: Callable[[], None]) -> None:
+        self._handler = handler
+        self._caller = caller
+        self._exit_early = exit_early
+        self._turn = asyncio.Lock()
+        self._has_left = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anybody to ask."""
+        return self._handler is not None
+
+    async def ask(self, request: ReviewRequest, around: Scope, handler: ReviewHandler | None = None) -> ReviewDecision:
+        """The decision about a request, in a span inside `around`, after all questions before it are answered.
+
+        Args:
+            request: what to ask.
+            around: the task, phase or tool call that it is about.
+            handler: whom to ask instead of the run's own, e.g. the reviewer of a phase.
+
+        Raises:
+            ReviewTimeoutError: nobody answered in time, and `on_timeout` is *fail*.
+            EnsembleError: the handler gave something else than a `ReviewDecision`.
+            Exception: what the handler raised.
+        """
+        async with self._turn:
+            if self._has_left:  # one who has left is not asked again
+                return ReviewDecision.exit_early()
+            decision = await self._ask(request, around.child(), handler or self._handler)
+            if decision.verdict is Verdict.EXIT_EARLY:
+                self._has_left = True
+                self._exit_early()
+            return decision
+
+    async def consult(self, request: ReviewRequest, around: Scope, reviewer: ReviewHandler) -> ReviewDecision:
+        """As `ask`, of somebody who is no person: nobody has to wait for the answer before asking something else."""
+        return await self._ask(request, around.child(), reviewer)
+
+    async def _ask(self, request: ReviewRequest, scope: Scope, handler: ReviewHandler | None) -> ReviewDecision:
+        scope.emit(ReviewRequested, request=request)
+        asked_at = scope.stream.offset_s()
+        decision: ReviewDecision | None = None
+        fault: BaseException | None = None
+        status, is_timeout = SpanStatus.ERROR, False
+        try:
+            decision, is_timeout = await self._answer(request, handler)
+            status = SpanStatus.OK
+        except asyncio.CancelledError as stopped:
+            status, fault = SpanStatus.CANCELLED, stopped
+            raise
+        except Exception as error:
+            fault, is_timeout = error, isinstance(error, ReviewTimeoutError)
+            raise
+        finally:
+            scope.emit(
+                ReviewAnswered,
+                decision=decision,
+                waited_s=scope.stream.offset_s() - asked_at,
+                is_timeout=is_timeout,
+                status=status,
+                error=fault,
+            )
+        return decision
+
+    async def _answer(self, request: ReviewRequest, handler: ReviewHandler | None) -> tuple[ReviewDecision, bool]:
+        """The decision, and whether time ran out."""
+        if handler is None:
+            raise EnsembleError("There is nobody to ask: give the ensemble a review_handler.")
+        limit = asyncio.timeout(request.timeout)
+        label = f"review of {request.task or request.phase}"
+        try:
+            async with limit:
+                return _checked(await self._caller.call(label, handler, request)), False
+        except TimeoutError as error:  # a handler raises it, too, where nobody can be asked
+            is_late = limit.expired()
+            reason = f" within {request.timeout} s. Raise the review's timeout." if is_late else f": {error}"
+        decision = _BY_DEFAULT.get(request.on_timeout)
+        if decision is None:
+            message = f"Nobody answered the {label}{reason}"
+            raise ReviewTimeoutError(message, request=request, timeout_s=request.timeout or 0.0)
+        return decision, True
+
+
+def _checked(answer: Any) -> ReviewDecision:
+    if isinstance(answer, ReviewDecision):
+        return answer
+    raise EnsembleError(
+        f"A review handler must return a ReviewDecision, such as ReviewDecision.approve(); this one returned "
+        f"{type(answer).__name__}."
+    )

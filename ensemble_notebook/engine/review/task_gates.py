@@ -1,0 +1,172 @@
+"""The gates of tasks: where a person is asked before, during and after one, and what the answers mean (E27, E45)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.enums import ReviewPolicy, ReviewTiming, ToolOutcome
+from ensemble_notebook.domain.definitions.review import Review, ReviewDecision, ReviewRequest, ReviewSubject, Verdict
+from ensemble_notebook.domain.definitions.tool import human_input
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.graph import TaskNode
+from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
+from ensemble_notebook.engine.agent.agent_loop import Approval
+from ensemble_notebook.engine.agent.toolbox import NativeTool, ToolAnswer
+from ensemble_notebook.engine.events.event_stream import Scope
+from ensemble_notebook.engine.review.review_desk import ReviewDesk
+from ensemble_notebook.engine.specs.task_brief import Brief, Dropped
+from ensemble_notebook.errors import ReviewRejectedError
+
+LEFT: Final = "not done: somebody chose to leave the run"
+
+_BEFORE: Final = (Verdict.APPROVE, Verdict.EDIT, Verdict.REJECT, Verdict.EXIT_EARLY)
+_AFTER: Final = (Verdict.APPROVE, Verdict.EDIT, Verdict.RETRY, Verdict.REJECT, Verdict.EXIT_EARLY)
+_QUESTION: Final = (Verdict.EDIT, Verdict.EXIT_EARLY)
+_HUMAN_INPUT: Final = ToolSpec(
+    name="human_input",
+    description="Ask the person who runs this for something that only a person knows, and wait for the answer.",
+    parameters={
+        "type": "object",
+        "properties": {"question": {"type": "string", "description": "What to ask, complete and polite."}},
+        "required": ["question"],
+    },
+)
+
+
+class Gates:
+    """The gates of all tasks of one run; where nobody can be asked, there are none."""
+
+    def __init__(self, desk: ReviewDesk, policy: ReviewPolicy) -> None:
+        self._desk = desk
+        self._policy = policy
+
+    @property
+    def are_open(self) -> bool:
+        """Whether there is anybody to ask."""
+        return self._desk.is_open
+
+    async def before(self, node: TaskNode, brief: Brief, task: Scope) -> Brief:
+        """The brief to work with, after the gate before the task; its description may have been edited.
+
+        Raises:
+            Dropped: the person left.
+            ReviewRejectedError: the person rejected the task.
+        """
+        review = self._own(node, ReviewTiming.BEFORE)
+        if review is None:
+            return brief
+        decision = await self._ask("task", brief.description, node, node.role, review, _BEFORE, task)
+        match decision.verdict:
+            case Verdict.EXIT_EARLY:
+                raise Dropped(LEFT)
+            case Verdict.EDIT:
+                return dataclasses.replace(brief, description=decision.text)
+            case Verdict.REJECT | Verdict.RETRY:
+                raise _rejected(f"Task {node.name!r} was rejected before it started", decision)
+        return brief
+
+    async def after(
+        self, node: TaskNode, output: TaskOutput, brief: Brief, task: Scope
+    ) -> tuple[TaskOutput, str | None]:
+        """The output after the gate behind the task, which may have been edited; and feedback, if it is to be redone.
+
+        Raises:
+            ReviewRejectedError: the person rejected the output.
+        """
+        review = self._own(node, ReviewTiming.AFTER) or self._by_policy(brief)
+        if review is None:
+            return output, None
+        decision = await self._ask("output", output.raw, node, output.agent_role, review, _AFTER, task)
+        match decision.verdict:
+            case Verdict.EDIT:
+                return dataclasses.replace(output, raw=decision.text), None
+            case Verdict.RETRY:
+                return output, decision.text
+            case Verdict.REJECT:
+                raise _rejected(f"The output of task {node.name!r} was rejected", decision)
+        return output, None
+
+    def approval(self, node: TaskNode, agent: Agent) -> Approval | None:
+        """What looks at each tool call of a task; None where nobody wants to."""
+        review = self._own(node, ReviewTiming.DURING)
+        if review is None:
+            return None
+        gate = review
+
+        async def approve(call: ToolCall, scope: Scope) -> ToolCall | ToolAnswer:
+            if call.name == _HUMAN_INPUT.name:  # asks a person anyway
+                return call
+            text = json.dumps(call.arguments, ensure_ascii=False, default=str)
+            decision = await self._ask("tool", text, node, agent.role, gate, _BEFORE, scope, tool=call.name)
+            match decision.verdict:
+                case Verdict.EXIT_EARLY:
+                    raise Dropped(LEFT)
+                case Verdict.EDIT:
+                    return dataclasses.replace(call, arguments=decision.text)
+                case Verdict.REJECT | Verdict.RETRY:
+                    reason = decision.text or "no reason given"
+                    return ToolAnswer(f"Error: a person did not allow this call: {reason}", ToolOutcome.FAILURE)
+            return call
+
+        return approve
+
+    def tools(self, node: TaskNode, agent: Agent, entries: Sequence[Any]) -> tuple[NativeTool, ...]:
+        """The `human_input` of an agent that holds it."""
+        if human_input not in entries:
+            return ()
+
+        async def answer(arguments: dict[str, Any], scope: Scope) -> ToolAnswer:
+            if not self._desk.is_open:
+                return ToolAnswer("Error: there is nobody here to ask. Go on without.", ToolOutcome.FAILURE)
+            text = str(arguments["question"])
+            name = _HUMAN_INPUT.name
+            decision = await self._ask("question", text, node, agent.role, Review(), _QUESTION, scope, tool=name)
+            if decision.verdict is Verdict.EXIT_EARLY:
+                raise Dropped(LEFT)
+            return ToolAnswer(decision.text or "(no answer)", ToolOutcome.SUCCESS)
+
+        return (NativeTool(_HUMAN_INPUT, answer),)
+
+    def _own(self, node: TaskNode, timing: ReviewTiming) -> Review | None:
+        if not self._desk.is_open:
+            return None
+        return next((each for each in node.task.reviews if each.timing is timing), None)
+
+    def _by_policy(self, brief: Brief) -> Review | None:
+        wanted = self._policy is ReviewPolicy.AFTER_EVERY_TASK or (
+            self._policy is ReviewPolicy.AFTER_LAST_TASK and brief.is_last
+        )
+        return Review() if wanted and self._desk.is_open else None
+
+    async def _ask(
+        self,
+        subject: ReviewSubject,
+        text: str,
+        node: TaskNode,
+        role: str,
+        review: Review,
+        verdicts: tuple[Verdict, ...],
+        around: Scope,
+        tool: str | None = None,
+    ) -> ReviewDecision:
+        request = ReviewRequest(
+            subject=subject,
+            text=text,
+            task=node.name,
+            phase=around.phase,
+            agent=role,
+            tool=tool,
+            verdicts=verdicts,
+            timeout=review.timeout,
+            on_timeout=review.on_timeout,
+        )
+        return await self._desk.ask(request, around)
+
+
+def _rejected(what: str, decision: ReviewDecision) -> ReviewRejectedError:
+    reason = decision.text.strip() or "no reason given"
+    return ReviewRejectedError(f"{what}: {reason}", reason=reason)

@@ -1,0 +1,75 @@
+"""Tests what tasks said against the conditions that look at them (E33).
+
+Knows nothing of what follows from it: which tasks and phases run is the scheduler's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.graph import ConditionNode, Graph
+from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.errors import EnsembleError, one_line
+
+
+class Conditions:
+    """All conditions of one run, and what is known of them so far."""
+
+    def __init__(self, graph: Graph, caller: Caller) -> None:
+        self._graph = graph
+        self._caller = caller
+        self._by_source: dict[int, list[ConditionNode]] = {}
+        for node in graph.conditions:
+            self._by_source.setdefault(node.source, []).append(node)
+        self._held: set[int] = set()
+        self._faults: dict[int, Exception] = {}
+
+    def look_at(self, source: int) -> bool:
+        """Whether there is any condition on a task."""
+        return source in self._by_source
+
+    async def judge(self, source: int, output: TaskOutput) -> frozenset[int]:
+        """Numbers of the conditions on a task for which its output is as wanted; replaces what was known of them.
+
+        A default is, where no other condition on the task is. One whose predicate raises can't be decided: it counts
+        as held, so that what it guards is neither silently skipped nor silently run; see `fault`.
+        """
+        siblings = self._by_source[source]
+        for node in siblings:
+            self._held.discard(node.index)
+            self._faults.pop(node.index, None)
+        for node in siblings:
+            await self._test(node, output)
+        decided = {node.index for node in siblings if node.index in self._held or node.index in self._faults}
+        if not decided:
+            decided = {node.index for node in siblings if node.condition.default}
+            self._held |= decided
+        return frozenset(decided)
+
+    def fault(self, numbers: Iterable[int]) -> EnsembleError | None:
+        """Why it can't be told whether one of these conditions holds; None where one does, or it can."""
+        if not self._faults:
+            return None
+        faulty = [number for number in numbers if number in self._faults]
+        if not faulty or any(number in self._held for number in numbers):
+            return None
+        node, cause = self._graph.conditions[faulty[0]], self._faults[faulty[0]]
+        name = self._graph.tasks[node.source].name
+        error = EnsembleError(f"The condition on {name!r} ({node.condition.test}) broke: {one_line(cause)}")
+        error.__cause__ = cause
+        return error
+
+    async def _test(self, node: ConditionNode, output: TaskOutput) -> None:
+        condition = node.condition
+        try:
+            if condition.predicate is None:
+                is_met = condition.holds(output.raw)
+            else:
+                label = f"condition on {output.name}"
+                is_met = bool(await self._caller.call(label, condition.predicate, output))
+        except Exception as error:  # noqa: BLE001 - it is the user's own function
+            self._faults[node.index] = error
+        else:
+            if is_met:
+                self._held.add(node.index)

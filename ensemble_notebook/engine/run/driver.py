@@ -1,0 +1,356 @@
+"""Acts on what the scheduler decides: starts tasks, reports how they ended, stops them (ENGINE sections 4 and 5)."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import ExitReason, SpanStatus
+from ensemble_notebook.domain.definitions.review import ReviewDecision, Verdict
+from ensemble_notebook.domain.events import (
+    PhaseEnded,
+    PhaseRetried,
+    PhaseSkipped,
+    PhaseStarted,
+    PlanMade,
+    RunEnded,
+    RunStarted,
+    TaskCompleted,
+    TaskFailed,
+    TaskSkipped,
+    TaskStarted,
+    Warned,
+)
+from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
+from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
+from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.engine.events.clock import Clock
+from ensemble_notebook.engine.events.event_stream import EventStream, Scope
+from ensemble_notebook.engine.run.briefing import Briefing
+from ensemble_notebook.engine.run.conditions import Conditions
+from ensemble_notebook.engine.run.node_tasks import Crew, Node
+from ensemble_notebook.engine.run.phase_review import PhaseReviews
+from ensemble_notebook.engine.run.run_result import RunResult
+from ensemble_notebook.engine.scheduling.commands import (
+    CancelReview,
+    CancelTask,
+    Command,
+    EndPhase,
+    EndRun,
+    QueueReview,
+    QueueTask,
+    RetryPhase,
+    ReviewPhase,
+    SkipPhase,
+    SkipTask,
+    StartPhase,
+    StartTask,
+)
+from ensemble_notebook.engine.scheduling.scheduler import Scheduler
+from ensemble_notebook.engine.scheduling.scheduler_inputs import (
+    Happening,
+    PhaseApproved,
+    PhaseRejected,
+    PhaseSentBack,
+    ReviewLost,
+    RunBegun,
+    RunClosed,
+    StopAsked,
+    TaskDropped,
+    TaskLost,
+    TaskSucceeded,
+)
+from ensemble_notebook.engine.specs.run_spec import Order
+from ensemble_notebook.engine.specs.task_brief import Kept, drop_of
+from ensemble_notebook.engine.task.task_runner import TaskRunner
+from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.errors import BudgetExceededError, message_of, one_line
+
+STUBBORN_LIMIT_S: Final = 0.5
+
+_CLOSED: Final = {
+    ExitReason.USER_EXIT_EARLY: "not started: somebody chose to leave the run",
+    ExitReason.BUDGET_EXCEEDED: "not started: the budget is used up",
+}
+
+
+class Driver:
+    """One run on the current loop. `close` and `stop` may be called at any time on that loop."""
+
+    def __init__(self, order: Order, source: ChatSource, stream: EventStream, clock: Clock) -> None:
+        self._order = order
+        self._graph = order.graph
+        self._scheduler = Scheduler(order.graph, order.error_strategy, order.max_concurrency)
+        self._stream = stream
+        self._caller = Caller()
+        self.result = RunResult()
+        self._run_scope = Scope(stream, stream.run_id)
+        self._phase_scopes = [self._phase_scope(phase.index) for phase in self._graph.phases]
+        self._task_scopes = [self._task_scope(node) for node in self._graph.tasks]
+        exit_early = functools.partial(self.close, ExitReason.USER_EXIT_EARLY)
+        self._runner = TaskRunner(order, source, self._caller, clock, self._run_scope, exit_early=exit_early)
+        self._reviews = PhaseReviews(self._runner, order.inputs)
+        self._conditions = Conditions(order.graph, self._caller)
+        self._briefing = Briefing(order.graph, order.plan, self.result.outputs)
+        self._crew = Crew(self._act)
+        self._queued_at: dict[Node, float] = {}
+        self._is_stopping = False
+        self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> RunResult:
+        """Drive the run to its end. A cancelled `run` stops the tasks first, then lets the cancellation through.
+
+        Task failures do not raise; they are in the result.
+        """
+        try:
+            self._announce()
+            self._act(self._advance, RunBegun())
+            await asyncio.shield(self._finished)
+        except asyncio.CancelledError:
+            self.stop(ExitReason.INTERRUPTED)
+            await asyncio.shield(self._finished)
+            raise
+        except Exception:
+            self.result.exit_reason = ExitReason.ERROR
+            raise
+        finally:
+            self._conclude()
+        return self.result
+
+    def close(self, reason: ExitReason) -> None:
+        """Let what runs finish and start nothing new (E27, E36); why it was closed first counts."""
+        if self._finished.done() or self.result.exit_reason is not ExitReason.COMPLETED:
+            return
+        self.result.exit_reason = reason
+        self._act(self._advance, RunClosed(_CLOSED[reason]))
+
+    def stop(self, reason: ExitReason) -> None:
+        """Stop at once: requests in flight are cancelled, nothing new starts (E35). Does nothing after the end."""
+        if self._finished.done() or self._is_stopping:
+            return
+        self._is_stopping = True
+        self.result.exit_reason = reason
+        self._act(self._advance, StopAsked())
+        asyncio.get_running_loop().call_later(STUBBORN_LIMIT_S, self._act, self._give_up)
+
+    def _announce(self) -> None:
+        order = self._order
+        self._run_scope.emit(
+            RunStarted,
+            name=order.name,
+            workflow=order.workflow,
+            inputs={name: _text(value) for name, value in order.inputs.items()},
+            max_concurrency=order.max_concurrency,
+            budget=order.budget,
+            capture_mode=order.capture_mode,
+            agents=order.agents,
+        )
+        self._run_scope.emit(
+            PlanMade,
+            plan=order.plan,
+            task_span_ids=tuple(scope.span_id for scope in self._task_scopes),
+            phase_span_ids=tuple(scope.span_id for scope in self._phase_scopes),
+        )
+        for message in order.warnings:
+            self._run_scope.emit(Warned, message=message)
+
+    def _conclude(self) -> None:
+        for label in self._caller.abandoned():
+            self._run_scope.emit(Warned, message=f"Still running and left to itself: {label}.")
+        self._caller.close()
+        self._runner.close()
+        result = self.result
+        result.delegated = tuple(self._runner.delegated)
+        result.conclude(self._order.error_strategy)
+        self._run_scope.emit(RunEnded, status=result.status, exit_reason=result.exit_reason, error=result.error)
+        self._stream.close()
+
+    def _advance(self, happening: Happening) -> None:
+        for command in self._scheduler.handle(happening):
+            self._perform(command)
+
+    def _act(self, step: Callable[..., None], *args: Any) -> None:
+        """Take a step; where it can't be taken, the run ends, and neither hangs nor goes on unseen."""
+        try:
+            step(*args)
+        except Exception as error:  # noqa: BLE001 - e.g. a logging filter of the application
+            self._break(error)
+
+    def _perform(self, command: Command) -> None:
+        match command:
+            case StartTask(index):
+                self._start(self._graph.tasks[index])
+            case QueueTask(index):
+                self._queued_at[self._graph.tasks[index]] = self._stream.offset_s()
+            case CancelTask(index):
+                self._crew.cancel(self._graph.tasks[index])
+            case SkipTask(index, reason):
+                self._skip(self._graph.tasks[index], reason)
+            case EndRun():
+                if not self._finished.done():
+                    self._finished.set_result(None)
+            case _:
+                self._perform_on_phase(command, self._graph.phases[command.phase], self._phase_scopes[command.phase])
+
+    def _perform_on_phase(self, command: Command, phase: PhaseNode, scope: Scope) -> None:
+        match command:
+            case StartPhase():
+                scope.emit(PhaseStarted)
+            case QueueReview():
+                self._queued_at[phase] = self._stream.offset_s()
+            case ReviewPhase():
+                self._review(phase, scope)
+            case CancelReview():
+                self._crew.cancel(phase)
+            case RetryPhase():
+                self._forget(phase)
+                revision = self._briefing.revision(phase)
+                scope.emit(PhaseRetried, attempt=revision.attempt, feedback=revision.feedback)
+            case EndPhase(_, status, is_cancelled):
+                scope.emit(PhaseEnded, status=status, is_cancelled=is_cancelled)
+            case SkipPhase(_, reason):
+                scope.emit(PhaseSkipped, reason=reason)
+                self.result.skipped.append(Skipped(name=phase.name, kind="phase", reason=reason))
+
+    def _start(self, node: TaskNode) -> None:
+        scope, planned = self._task_scopes[node.index], self._order.plan.tasks[node.index]
+        scope.emit(
+            TaskStarted,
+            agent=planned.agent,
+            description=planned.description,
+            index=node.index,
+            total=len(self._graph.tasks),
+            queued_s=self._queued_s(node),
+        )
+        fault = self._conditions.fault(node.when)
+        if fault is None and node.phase is not None:
+            fault = self._conditions.fault(self._graph.phases[node.phase].when)
+        work = self._runner.run(node, self._briefing.brief(node), scope) if fault is None else _fail(fault)
+        self._crew.send(node, work, self._settle)
+
+    def _queued_s(self, node: Node) -> float:
+        now = self._stream.offset_s()
+        return now - self._queued_at.pop(node, now)
+
+    def _settle(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
+        """A task has been worked on."""
+        if task.cancelled():
+            self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
+        elif (error := task.exception()) is not None:
+            is_drop = self._is_drop(error)
+            if isinstance(error, Kept):
+                self._complete(node, error.output)
+            elif is_drop:
+                self._skip(node, message_of(drop_of(error) or error))
+                self._advance(TaskDropped(node.index))
+            else:
+                self._lost(node, error, SpanStatus.ERROR)
+        else:
+            self._complete(node, task.result())
+
+    def _complete(self, node: TaskNode, output: TaskOutput) -> None:
+        self.result.outputs[node.index] = output
+        self._task_scopes[node.index].emit(TaskCompleted, output=output)
+        if self._conditions.look_at(node.index):
+            self._crew.send(node, self._conditions.judge(node.index, output), self._judged)
+        else:
+            self._advance(TaskSucceeded(node.index))
+
+    def _judged(self, node: TaskNode, task: asyncio.Task[frozenset[int]]) -> None:
+        """The conditions on the output of a task are decided, unless the run was stopped meanwhile."""
+        self._advance(TaskSucceeded(node.index, frozenset() if task.cancelled() else task.result()))
+
+    def _skip(self, node: TaskNode, reason: str) -> None:
+        self._task_scopes[node.index].emit(TaskSkipped, reason=reason)
+        self._briefing.note_absence(node.index, f"it was skipped ({reason})")
+        self.result.skipped.append(Skipped(name=node.name, kind="task", reason=reason))
+
+    def _lost(self, node: TaskNode, error: BaseException, status: SpanStatus) -> None:
+        if status is SpanStatus.ERROR:
+            self.result.failures.append(Failure(name=node.name, agent_role=node.role, error=error))
+        else:
+            self.result.cancelled.append(node.index)
+        self._briefing.note_absence(node.index, f"it failed ({one_line(error)})")
+        self._task_scopes[node.index].emit(TaskFailed, agent=node.role, error=error, status=status)
+        self._advance(TaskLost(node.index))
+
+    def _is_drop(self, error: BaseException) -> bool:
+        """Whether an error is no failure; the first one for the budget closes the run (E36)."""
+        drop = drop_of(error)
+        if isinstance(drop, BudgetExceededError):
+            self.close(ExitReason.BUDGET_EXCEEDED)
+        return drop is not None
+
+    def _review(self, phase: PhaseNode, scope: Scope) -> None:
+        outputs = self._briefing.outputs_of(phase.tasks)
+        attempt, queued_s = self._briefing.attempt(phase), self._queued_s(phase)
+        self._crew.send(phase, self._reviews.review(phase, outputs, attempt, queued_s, scope), self._reviewed)
+
+    def _reviewed(self, phase: PhaseNode, task: asyncio.Task[ReviewDecision]) -> None:
+        """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase (E27)."""
+        if task.cancelled():
+            self._advance(ReviewLost(phase.index))
+        elif (error := task.exception()) is not None:
+            if self._is_drop(error):
+                self._advance(ReviewLost(phase.index))
+                return
+            role = "Reviewer" if phase.reviewer is None else phase.reviewer.role
+            self.result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
+            self._advance(PhaseRejected(phase.index))
+        elif task.result().verdict is Verdict.RETRY:
+            self._briefing.revise(phase, task.result().text)
+            self._advance(PhaseSentBack(phase.index))
+        else:
+            self._advance(PhaseApproved(phase.index))
+
+    def _forget(self, phase: PhaseNode) -> None:
+        """What came of the tasks of a phase before they are done again."""
+        names = {self._graph.tasks[index].name for index in phase.tasks}
+        for index in phase.tasks:
+            self.result.outputs.pop(index, None)
+        self.result.skipped = [each for each in self.result.skipped if each.kind != "task" or each.name not in names]
+
+    def _break(self, error: Exception) -> None:
+        """End the run for a fault that is no task's. What is running is cancelled, and nobody hears of it any more."""
+        self._crew.cancel_all()
+        self._crew.disband()
+        if not self._finished.done():
+            self._finished.set_exception(error)
+
+    def _give_up(self) -> None:
+        """What ignored its cancellation is left to itself, so that a second interrupt is never needed."""
+        for node in self._crew.disband():
+            what = "Task" if isinstance(node, TaskNode) else "The review of phase"
+            message = f"{what} {node.name!r} ignored its cancellation and is left to itself."
+            self._run_scope.emit(Warned, message=message)
+            if isinstance(node, PhaseNode):
+                self._advance(ReviewLost(node.index))
+            elif node.index in self.result.outputs:
+                self._advance(TaskSucceeded(node.index))
+            else:
+                self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
+
+    def _phase_scope(self, index: int) -> Scope:
+        stream, name = self._stream, self._graph.phases[index].name
+        after = self._order.plan.phases[name]
+        return Scope(stream, stream.new_span_id(), self._run_scope.span_id, phase=name, depends_on=after)
+
+    def _task_scope(self, node: TaskNode) -> Scope:
+        parent = self._run_scope if node.phase is None else self._phase_scopes[node.phase]
+        planned, span_id = self._order.plan.tasks[node.index], self._stream.new_span_id()
+        return Scope(self._stream, span_id, parent.span_id, planned.name, planned.phase, planned.depends_on)
+
+
+async def _fail(error: Exception) -> TaskOutput:
+    """In place of the work of a task that can't be begun."""
+    raise error
+
+
+def _text(value: object) -> str:
+    """An input as text, for views; a value that has none is no reason not to run."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - it is the user's own `__str__`
+        return f"<{type(value).__name__}>"

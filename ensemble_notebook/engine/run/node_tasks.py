@@ -1,0 +1,57 @@
+"""The asyncio tasks that work for one run; the only place that creates any for the tasks and phases of a run.
+
+Knows nothing of what they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
+
+Node: TypeAlias = TaskNode | PhaseNode
+Settle = Callable[[Any, asyncio.Task[Any]], None]
+
+
+class Crew:
+    """At most one asyncio task works on each node at a time.
+
+    Args:
+        act: takes a step of the run, and answers for its faults.
+    """
+
+    def __init__(self, act: Callable[..., None]) -> None:
+        self._act = act
+        self._working: dict[Node, asyncio.Task[Any]] = {}
+
+    def send(self, node: Node, work: Coroutine[Any, Any, Any], settle: Settle) -> None:
+        """Let `work` be done for a node; ``settle(node, task)`` is called when it is over, in whichever way."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._working[node] = task
+        # A callback, since a task that is cancelled before its first step runs no code of its own.
+        task.add_done_callback(functools.partial(self._ended, node, settle))
+
+    def cancel(self, node: Node) -> None:
+        """Ask the work on a node to end."""
+        self._working[node].cancel()
+
+    def cancel_all(self) -> None:
+        """Ask all work to end."""
+        for task in self._working.values():
+            task.cancel()
+
+    def disband(self) -> list[Node]:
+        """Let nobody hear any more of the work that still goes on; the nodes that it was for."""
+        nodes = list(self._working)
+        self._working.clear()
+        return nodes
+
+    def _ended(self, node: Node, settle: Settle, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled():
+            task.exception()  # looked at in any case: asyncio prints those that nobody wanted to know
+        if self._working.get(node) is task:
+            del self._working[node]
+            self._act(settle, node, task)

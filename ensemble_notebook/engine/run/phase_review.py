@@ -1,0 +1,123 @@
+"""Has the reviewer of a phase look at what the phase came to (E28)."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest, Verdict
+from ensemble_notebook.domain.definitions.templates import render
+from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
+from ensemble_notebook.engine.events.event_stream import Scope
+from ensemble_notebook.engine.review.review_desk import ReviewDesk
+from ensemble_notebook.engine.specs.task_brief import Brief, drop_of
+from ensemble_notebook.engine.task.task_runner import TaskRunner
+from ensemble_notebook.errors import ReviewRejectedError, message_of, one_line
+
+_VERDICTS: Final = (Verdict.APPROVE, Verdict.RETRY, Verdict.REJECT, Verdict.EXIT_EARLY)
+_DRESSING: Final = " \t\r\n*_`\"'"
+_ANSWER: Final = re.compile(r"(RETRY|REJECT)[*_`\"'\s]*(?::(.*))?", re.DOTALL | re.IGNORECASE)
+
+
+class PhaseReviews:
+    """The reviews of all phases of one run."""
+
+    def __init__(self, runner: TaskRunner, inputs: Mapping[str, Any]) -> None:
+        self._runner = runner
+        self._inputs = inputs
+
+    async def review(
+        self, phase: PhaseNode, outputs: Sequence[TaskOutput], attempt: int, queued_s: float, scope: Scope
+    ) -> ReviewDecision:
+        """To approve the phase, to do it again, or to leave the run.
+
+        Args:
+            phase: all its tasks are resolved.
+            outputs: theirs, in order of declaration.
+            attempt: how often they were done.
+            queued_s: how long the review waited for a free place.
+            scope: the span of the phase.
+
+        Raises:
+            ReviewRejectedError: the phase fails: it was rejected, sent back too often, or its review broke.
+            Dropped, BudgetExceededError: the review is not to go on.
+        """
+        review = phase.phase.review
+        request = ReviewRequest(
+            subject="phase",
+            text="\n\n".join(f"### {each.name}\n{each.raw}" for each in outputs),
+            phase=phase.name,
+            agent="" if phase.reviewer is None else phase.reviewer.role,
+            verdicts=_VERDICTS,
+            timeout=None,
+        )
+        desk: ReviewDesk = self._runner.desk
+        try:
+            if phase.reviewer is None:
+                decision = await desk.ask(request, scope, review.by)
+            else:
+                work = functools.partial(self._work, phase.reviewer, tuple(outputs), queued_s, scope)
+                decision = await desk.consult(request, scope, work)
+        except Exception as error:
+            if drop_of(error) is not None:
+                raise
+            reason = one_line(error)
+            raise ReviewRejectedError(f"The review of phase {phase.name!r} broke: {reason}", reason=reason) from error
+        _refuse(phase, decision, attempt, review.max_retries)
+        return decision
+
+    async def _work(
+        self, reviewer: TaskNode, outputs: tuple[TaskOutput, ...], queued_s: float, phase: Scope, _: ReviewRequest
+    ) -> ReviewDecision:
+        """The answer of a reviewer that is a task; it is worked on in a span of its own, inside the phase's."""
+        description = render(reviewer.task.description, self._inputs)
+        scope = Scope(phase.stream, phase.stream.new_span_id(), phase.span_id, reviewer.name, phase.phase)
+        scope.emit(TaskStarted, agent=reviewer.role, description=description, index=None, total=None, queued_s=queued_s)
+        try:
+            output = await self._runner.run(reviewer, Brief(description=description, context=outputs), scope)
+        except asyncio.CancelledError as stopped:
+            scope.emit(TaskFailed, agent=reviewer.role, error=stopped, status=SpanStatus.CANCELLED)
+            raise
+        except Exception as error:
+            drop = drop_of(error)
+            if drop is not None:
+                scope.emit(TaskSkipped, reason=message_of(drop))
+            else:
+                scope.emit(TaskFailed, agent=reviewer.role, error=error, status=SpanStatus.ERROR)
+            raise
+        scope.emit(TaskCompleted, output=output)
+        return decision_of(output.raw)
+
+
+def decision_of(answer: str) -> ReviewDecision:
+    """What a reviewer's answer means: ``RETRY: feedback`` and ``REJECT: reason``; anything else approves (E28).
+
+    Letter case doesn't matter, nor do the quotes and asterisks that models like to put around.
+    """
+    found = _ANSWER.fullmatch(answer.strip(_DRESSING))
+    if found is None:
+        return ReviewDecision.approve()
+    decide = ReviewDecision.retry if found[1].upper() == "RETRY" else ReviewDecision.reject
+    return decide((found[2] or "").strip(_DRESSING))
+
+
+def _refuse(phase: PhaseNode, decision: ReviewDecision, attempt: int, max_retries: int) -> None:
+    """Raise for every decision by which the phase does not go on."""
+    reason = decision.text.strip() or "no reason given"
+    match decision.verdict:
+        case Verdict.REJECT:
+            message = f"Phase {phase.name!r} was rejected by its review: {reason}"
+        case Verdict.RETRY if attempt > max_retries:
+            message = f"Phase {phase.name!r} was sent back by its review and has no retry left: {reason}"
+        case Verdict.EDIT:
+            reason = "the outputs of a phase can't be edited; approve, retry or reject"
+            message = f"The review of phase {phase.name!r} broke: {reason}"
+        case _:
+            return
+    raise ReviewRejectedError(message, reason=reason)

@@ -1,0 +1,55 @@
+"""Guardrails at work: each looks, the first that objects stops the task (E18)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.guardrail import GuardrailResult
+from ensemble_notebook.domain.events import GuardrailEnded, GuardrailStarted
+from ensemble_notebook.engine.events.event_stream import Scope
+from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.errors import GuardrailViolationError, one_line
+
+Kind = Literal["input", "output"]
+
+
+async def guard(
+    kind: Kind, guardrails: Sequence[Callable[..., Any]], subject: Any, caller: Caller, task: Scope
+) -> None:
+    """Ask the guardrails about the `TaskInput` or `TaskOutput` of a task, in order.
+
+    Raises:
+        GuardrailViolationError: the first objection; a guardrail that raises objects, too.
+    """
+    for guardrail in guardrails:
+        name = getattr(guardrail, "__name__", type(guardrail).__name__)
+        scope = task.child()
+        scope.emit(GuardrailStarted, kind=kind, name=name)
+        cause: Exception | None = None
+        try:
+            objection = _objection(await caller.call(f"guardrail {name}", guardrail, subject))
+        except asyncio.CancelledError:
+            scope.emit(GuardrailEnded, status=SpanStatus.CANCELLED)
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it raises is an objection
+            cause, objection = error, one_line(error)
+        if objection is not None:
+            scope.emit(GuardrailEnded, status=SpanStatus.ERROR, message=objection)
+            raise GuardrailViolationError(kind, objection) from cause
+        scope.emit(GuardrailEnded, status=SpanStatus.OK)
+
+
+def _objection(said: Any) -> str | None:
+    """What a guardrail has against it; None where nothing."""
+    if said is None or said is True:
+        return None
+    if isinstance(said, GuardrailResult):
+        return None if said.is_success else str(said.message or "no reason given")
+    if isinstance(said, str):
+        return said or "no reason given"
+    if said is False:
+        return "it returned False"
+    return f"it must return None, True, a text or a GuardrailResult, and returned {type(said).__name__}"

@@ -1,0 +1,95 @@
+"""Memory at work: what tasks read before they start, and leave behind once they are done (E44)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore
+from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted, Warned
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.engine.events.event_stream import Scope
+from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.errors import one_line
+
+ENTRIES_PER_SCOPE: Final = 5
+
+
+class Recall:
+    """The memory of one run. A store that fails, or takes longer than a task may take, costs a warning, never the task.
+
+    What a store gives is anybody's, too, so it is looked at before it is believed.
+    """
+
+    def __init__(self, store: MemoryStore | None, caller: Caller) -> None:
+        self._store = store
+        self._caller = caller
+
+    async def read(
+        self, scopes: Sequence[str], query: str, task: Scope, limit_s: float | None
+    ) -> dict[str, Sequence[MemoryEntry]]:
+        """The entries of each scope that fit the query; each scope has `limit_s` seconds to answer."""
+        found: dict[str, Sequence[MemoryEntry]] = {}
+        if self._store is not None:
+            for name in scopes:
+                asking = self._caller.call(f"memory {name}", self._store.retrieve, name, query, ENTRIES_PER_SCOPE)
+                found[name] = await self._work("retrieve", name, task, _entries(asking), limit_s)
+        return found
+
+    async def write(self, scopes: Sequence[str], output: TaskOutput, task: Scope, limit_s: float | None) -> None:
+        """Keep an output in each scope, for which each has `limit_s` seconds."""
+        if self._store is None:
+            return
+        facts = {"task": output.name, "agent": output.agent_role, "run_id": task.stream.run_id}
+        for name in scopes:
+            entry = MemoryEntry(text=output.raw, created_at=output.completed_at, metadata=facts)
+            keeping = self._caller.call(f"memory {name}", self._store.store, name, entry)
+            await self._work("store", name, task, _kept(keeping, entry), limit_s)
+
+    async def _work(
+        self,
+        operation: str,
+        name: str,
+        task: Scope,
+        work: Awaitable[tuple[MemoryEntry, ...]],
+        limit_s: float | None,
+    ) -> tuple[MemoryEntry, ...]:
+        """The entries that were read or written; none where that failed."""
+        scope = task.child()
+        scope.emit(MemoryStarted, operation=operation, scope=name)
+        limit = asyncio.timeout(limit_s)
+        try:
+            async with limit:
+                entries = await work
+        except asyncio.CancelledError as stopped:
+            scope.emit(MemoryEnded, status=SpanStatus.CANCELLED, count=0, error=stopped)
+            raise
+        except Exception as error:  # noqa: BLE001 - the store is anybody's
+            scope.emit(MemoryEnded, status=SpanStatus.ERROR, count=0, error=error)
+            verb = "be read" if operation == "retrieve" else "be written"
+            reason = f"no answer within {limit_s:g} s" if limit.expired() else one_line(error)
+            task.emit(Warned, message=f"The memory {name!r} could not {verb} for task {task.task!r}: {reason}")
+            return ()
+        scope.emit(MemoryEnded, status=SpanStatus.OK, count=len(entries))
+        return entries
+
+
+async def _entries(asking: Awaitable[Any]) -> tuple[MemoryEntry, ...]:
+    """What a store gave, as many as were asked for.
+
+    Raises:
+        TypeError: it is something else than entries.
+    """
+    entries = tuple(await asking or ())[:ENTRIES_PER_SCOPE]
+    for each in entries:
+        if not isinstance(each, MemoryEntry):
+            raise TypeError(f"a store must give MemoryEntry objects, and this one gave {type(each).__name__}")
+    return entries
+
+
+async def _kept(keeping: Awaitable[Any], entry: MemoryEntry) -> tuple[MemoryEntry, ...]:
+    """What a store took in."""
+    await keeping
+    return (entry,)

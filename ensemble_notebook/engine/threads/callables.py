@@ -1,0 +1,63 @@
+"""Calls what is not ours, sync or async, so that nothing it raises can hurt the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from types import FunctionType
+from typing import Any, TypeVar
+
+from ensemble_notebook.engine.threads.worker_pool import WorkerPool, contained
+
+T = TypeVar("T")
+
+
+class Caller:
+    """Runs user functions for one run: sync ones on worker threads, async ones on the loop."""
+
+    def __init__(self) -> None:
+        self._workers = WorkerPool()
+
+    async def call(self, label: str, function: Callable[..., Any], *args: Any) -> Any:
+        """The result of ``function(*args)``, awaited if it is awaitable.
+
+        Raises:
+            Exception: what the function raised; `SystemExit` and its like come wrapped in a `RuntimeError`.
+        """
+        if is_async(function):
+            return await keep_inside(function(*args))
+        result = await self._workers.call(label, lambda: function(*args))
+        return await keep_inside(result) if inspect.isawaitable(result) else result
+
+    def abandoned(self) -> list[str]:
+        """Labels of the sync functions that still run though nobody waits for them any more."""
+        return self._workers.abandoned()
+
+    def close(self) -> None:
+        """Release the threads; does not wait."""
+        self._workers.close()
+
+
+async def keep_inside(awaitable: Awaitable[T]) -> T:
+    """Await, and keep inside whatever would otherwise end the loop; a cancellation nobody asked for is an error."""
+    try:
+        return await awaitable
+    except asyncio.CancelledError as raised:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise contained(raised) from raised
+    except (Exception, GeneratorExit):  # the latter closes a coroutine that nobody awaits any more
+        raise
+    except BaseException as raised:
+        raise contained(raised) from raised
+
+
+def is_async(function: Any) -> bool:
+    """True for async functions, also behind partials, methods and callable objects."""
+    if type(function) is FunctionType and function.__code__.co_flags & inspect.CO_COROUTINE:
+        return True  # most of those that are; the whole question costs more than running a small task
+    if not callable(function):
+        return False
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)

@@ -1,0 +1,220 @@
+"""What a run will take, before anything is called: no model is started, none is asked (E4).
+
+The low end is one short reply for each task that surely runs. The high end is the most that each agent is allowed: all
+its tool calls, one in each reply, and every reply as long as it may be; prompts are counted by their bytes, much as a
+budget counts them. Not in it, since nobody can know: requests that fail and are tried again, the work that peers
+delegate to each other, what memory adds to a prompt, and tasks and phases that a review sends back.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.cost import Price, Pricing
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.templates import render
+from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate
+from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, llm_key, llm_of
+from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
+from ensemble_notebook.engine.agent.prompts import system_prompt, user_prompt
+from ensemble_notebook.engine.agent.structured_output import output_format
+from ensemble_notebook.engine.agent.toolbox import Toolbox
+from ensemble_notebook.engine.limits.admission import unknown_price
+from ensemble_notebook.engine.limits.budget_ledger import MOST_OUTPUT
+from ensemble_notebook.errors import Problem, ValidationError
+from ensemble_notebook.models.model_identity import Identity, identify
+
+BYTES_PER_TOKEN: Final = 4
+SHORT_REPLY: Final = 50
+TOOL_RESULT: Final = 1000
+# What providers put around the texts of a prompt and its tools.
+WRAPPING: Final = 1024
+
+_FREE: Final = Range(Decimal(0), Decimal(0))
+
+
+def estimate(
+    ensemble: EnsembleDefinition, graph: Graph, values: Mapping[str, Any], pricing: Pricing, at: datetime
+) -> CostEstimate:
+    """What a run would take.
+
+    Args:
+        ensemble: a valid one.
+        graph: of it.
+        values: of the template variables; those without a value are left as they are.
+        pricing: what requests cost.
+        at: when it would run; list prices depend on the date.
+    """
+    estimator = _Estimator(ensemble, graph, values, pricing, at)
+    currency = "USD" if ensemble.cost is None else ensemble.cost.currency
+    return CostEstimate(tasks=tuple(estimator.tasks()), currency=currency)
+
+
+def price_problems(ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing, at: datetime) -> Iterator[Problem]:
+    """The models that `max_cost` rules out because nobody knows their price (E36)."""
+    budget = ensemble.budget
+    if budget is None or budget.max_cost is None or budget.allow_unknown_cost:
+        return
+    used = {llm_key(llm): llm for node in graph.workers for llm in (node.llm, node.fallback_llm) if llm is not None}
+    used |= {llm_key(member.llm): member.llm for member in graph.team}
+    sample = TokenUsage(input_tokens=1, output_tokens=1)
+    for llm in used.values():
+        try:
+            model = identify(llm)
+        except ValidationError:  # said already, where the models are checked
+            continue
+        if pricing(sample, provider=model.provider, model=model.name, at=at) is None:
+            yield Problem(unknown_price(model.name, model.provider), ensemble, "budget")
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Something for one agent to do: tokens of its first request, and how many replies it may take.
+
+    Attributes:
+        model: who replies.
+        prompt: tokens of the first request.
+        rounds: replies that it may take.
+        is_sure: whether it is done at all.
+    """
+
+    model: Identity
+    prompt: Range[int]
+    rounds: int
+    is_sure: bool
+
+    @property
+    def input_tokens(self) -> Range[int]:
+        """Of all requests; each carries what was said before."""
+        growth = self.rounds * (self.rounds - 1) // 2 * (_reply(self.model).high + TOOL_RESULT)
+        return Range(self.prompt.low * self.is_sure, self.rounds * self.prompt.high + growth)
+
+    @property
+    def output_tokens(self) -> Range[int]:
+        """Of all replies."""
+        reply = _reply(self.model)
+        return Range(reply.low * self.is_sure, self.rounds * reply.high)
+
+    @property
+    def largest_input(self) -> int:
+        """Of its last request, at most."""
+        return self.prompt.high + (self.rounds - 1) * (_reply(self.model).high + TOOL_RESULT)
+
+
+class _Estimator:
+    def __init__(
+        self, ensemble: EnsembleDefinition, graph: Graph, values: Mapping[str, Any], pricing: Pricing, at: datetime
+    ) -> None:
+        self._ensemble = ensemble
+        self._graph = graph
+        self._values = values
+        self._pricing = pricing
+        self._at = at
+        self._identities: dict[object, Identity] = {}
+        self._has_manager = ensemble.workflow is Workflow.HIERARCHICAL
+
+    def tasks(self) -> Iterator[TaskEstimate]:
+        for node in self._graph.workers:
+            yield self._task(node)
+        if self._has_manager:
+            for member in self._graph.team:
+                yield self._worker(member.agent)
+
+    def _task(self, node: TaskNode) -> TaskEstimate:
+        if node.agent is None:
+            return TaskEstimate(name=node.name, agent=node.role, model=None, cost=_FREE)
+        is_sure = not node.when and (node.phase is None or not self._graph.phases[node.phase].when)
+        jobs = [self._job(node, node.agent, node.llm, is_sure)]
+        if node.task.fallback is not None:
+            jobs.append(self._job(node, node.task.fallback, node.fallback_llm, is_sure=False))
+        return self._estimate(node.name, node.role, jobs)
+
+    def _job(self, node: TaskNode, agent: Agent, llm: Any, is_sure: bool) -> _Job:
+        task = node.task
+        description, expected = render(task.description, self._values), render(task.expected_output, self._values)
+        instructions = "" if task.output_type is None else output_format(task.output_type).instructions
+        goal = description if task.agent is None and agent is node.agent else agent.goal
+        tools = Toolbox((*agent.tools, *task.tools)).specs
+        texts = [system_prompt(agent, goal), user_prompt(description, expected, output_format=instructions)]
+        texts += [json.dumps([tool.name, tool.description, dict(tool.parameters)], default=str) for tool in tools]
+        if self._has_manager:
+            team = [member.agent for member in self._graph.team]
+            texts += [text for each in team for text in (each.role, each.goal, each.background or "")]
+        prompt = _size(texts)
+        for index in node.context:
+            prompt += self._read(self._graph.tasks[index])
+        rounds = 1 + (task.max_output_retries if task.output_type is not None else 0)
+        if tools or agent.allow_delegation or self._has_manager:
+            rounds += agent.max_iterations + WARNINGS_BEFORE_END
+        return _Job(self._identity(llm), prompt, rounds, is_sure)
+
+    def _worker(self, agent: Agent) -> TaskEstimate:
+        """What a worker may be asked for by the manager, whose words are at most as long as a reply."""
+        tools = Toolbox(agent.tools).specs
+        size = _size(
+            [system_prompt(agent, agent.goal), *(json.dumps(dict(tool.parameters), default=str) for tool in tools)]
+        )
+        rounds = 1 + (agent.max_iterations + WARNINGS_BEFORE_END if tools else 0)
+        prompt = Range(size.low, size.high + MOST_OUTPUT)
+        job = _Job(self._identity(llm_of(agent, self._ensemble)), prompt, rounds, is_sure=False)
+        return self._estimate(agent.role, agent.role, [job] * self._ensemble.manager_max_iterations)
+
+    def _read(self, node: TaskNode) -> Range[int]:
+        """The output of another task, in a prompt."""
+        if node.agent is None:
+            return Range(0, MOST_OUTPUT)
+        return _reply(self._identity(node.llm))
+
+    def _estimate(self, name: str, role: str, jobs: list[_Job]) -> TaskEstimate:
+        total = TaskEstimate(name=name, agent=role, model=jobs[0].model.name, cost=_FREE)
+        for job in jobs:
+            cost = self._cost(job)
+            total = TaskEstimate(
+                name=name,
+                agent=role,
+                model=total.model,
+                llm_calls=total.llm_calls + Range(int(job.is_sure), job.rounds),
+                input_tokens=total.input_tokens + job.input_tokens,
+                output_tokens=total.output_tokens + job.output_tokens,
+                cost=None if total.cost is None or cost is None else total.cost + cost,
+            )
+        return total
+
+    def _cost(self, job: _Job) -> Range[Decimal] | None:
+        low = self._price(job.model, job.input_tokens.low, job.output_tokens.low)
+        # All requests at the rate of the largest one, since some prices rise with the length of the prompt.
+        largest = self._price(job.model, job.largest_input, _reply(job.model).high)
+        if low is None or largest is None:
+            return None
+        inputs = largest.input * job.input_tokens.high / job.largest_input
+        return Range(low.total, inputs + job.rounds * largest.output)
+
+    def _price(self, model: Identity, inputs: int, outputs: int) -> Price | None:
+        usage = TokenUsage(input_tokens=inputs, output_tokens=outputs)
+        return self._pricing(usage, provider=model.provider, model=model.name, at=self._at)
+
+    def _identity(self, llm: Any) -> Identity:
+        key = llm_key(llm)
+        if key not in self._identities:
+            self._identities[key] = identify(llm)
+        return self._identities[key]
+
+
+def _reply(model: Identity) -> Range[int]:
+    """Tokens of one reply; where the model has no limit, the one that a budget would give it."""
+    most = model.max_tokens or MOST_OUTPUT
+    return Range(min(SHORT_REPLY, most), most)
+
+
+def _size(texts: list[str]) -> Range[int]:
+    """Tokens of texts: a quarter of their bytes is usual, and more than their bytes can't be."""
+    size = sum(len(text.encode()) for text in texts)
+    return Range(size // BYTES_PER_TOKEN, size + WRAPPING)

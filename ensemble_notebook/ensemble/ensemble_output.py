@@ -1,0 +1,198 @@
+"""What a run gives back (E7, C31): results at once, trace and frames when they are first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.events import BudgetWarning, Event, Warned
+from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, sinks
+from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.seams.rich_display import face, rich_bundle
+from ensemble_notebook.errors import did_you_mean, one_line
+
+if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.ensemble import Ensemble
+    from ensemble_notebook.trace.execution_trace import ExecutionTrace
+    from ensemble_notebook.trace.frames import Frames
+
+
+class EnsembleOutput:
+    """The result of one run, complete or partial.
+
+    Attributes:
+        run_id: unique.
+        name: of the ensemble, or None.
+        status: how the run ended; `exit_reason` says why.
+        failures: one per failed task, in order of failure.
+        skipped: tasks and phases that never ran, each with its reason.
+        total_duration: start to end.
+        plan: what had been planned.
+        ensemble: to ``run()`` again.
+        events: the whole stream, in order; every view is made from it.
+    """
+
+    def __init__(
+        self,
+        *,
+        ensemble: Ensemble,
+        graph: Graph,
+        plan: ExecutionPlan,
+        events: Sequence[Event],
+        outputs: Mapping[int, TaskOutput],
+        status: RunStatus,
+        exit_reason: ExitReason,
+        failures: Sequence[Failure],
+        skipped: Sequence[Skipped],
+        delegated: Sequence[TaskOutput] = (),
+    ) -> None:
+        self.ensemble = ensemble
+        self.plan = plan
+        self.events = tuple(events)
+        self.run_id = self.events[0].run_id
+        self.name = ensemble.name
+        self.status = status
+        self.exit_reason = exit_reason
+        self.failures = tuple(failures)
+        self.skipped = tuple(skipped)
+        self.total_duration = timedelta(seconds=self.events[-1].offset_s)
+        self._graph = graph
+        self._outputs = dict(outputs)
+        self._completed = (*delegated, *outputs.values())
+
+    @cached_property
+    def trace(self) -> ExecutionTrace:
+        """The typed trace: spans, messages, metrics."""
+        from ensemble_notebook.trace.execution_trace import ExecutionTrace
+
+        return ExecutionTrace.from_events(self.events, cost=self.ensemble.cost)
+
+    @property
+    def frames(self) -> Frames:
+        """The trace as pandas DataFrames."""
+        return self.trace.frames
+
+    @property
+    def metrics(self) -> Metrics:
+        """Sums over the whole run."""
+        return self.trace.metrics
+
+    @cached_property
+    def task_outputs(self) -> tuple[TaskOutput, ...]:
+        """Outputs of the completed tasks, in order of completion, each with its trace and metrics.
+
+        Of a hierarchical run, what the workers did, and the manager's last (E22).
+        """
+        return tuple(self._by_name.values())
+
+    @cached_property
+    def phase_outputs(self) -> dict[str, tuple[TaskOutput, ...]]:
+        """Phase name -> outputs of its completed tasks, in order of declaration; empty for flat ensembles."""
+        return {
+            phase.name: tuple(
+                self._by_name[node.name]
+                for index in self._outputs
+                if (node := self._graph.tasks[index]).phase == number
+            )
+            for number, phase in enumerate(self._graph.phases)
+        }
+
+    @cached_property
+    def raw(self) -> str:
+        """Text of the final task: the one that all others lead to, else the last that completed; may be empty."""
+        final = final_task(self._graph)
+        if final in self._outputs:
+            return self._outputs[final].raw
+        return self._completed[-1].raw if self._completed else ""
+
+    @property
+    def total_tool_calls(self) -> int:
+        """Executed tool calls over all completed tasks."""
+        return sum(output.tool_call_count for output in self._completed)
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What was odd, in order."""
+        return tuple(event.message for event in self.events if isinstance(event, Warned | BudgetWarning))
+
+    @property
+    def timeline(self) -> Any:
+        """The explorable timeline widget, where the notebook layer can make one."""
+        return face("timeline", self)
+
+    def get(self, task: Task | str) -> TaskOutput | None:
+        """Output of a task, by the task itself or its name; None when it has none."""
+        name = task if isinstance(task, str) else next((n.name for n in self._graph.tasks if n.task is task), None)
+        return None if name is None else self._by_name.get(name)
+
+    def __getitem__(self, name: str) -> TaskOutput:
+        """Output of the task of this name.
+
+        Raises:
+            KeyError: it has none; says why.
+        """
+        output = self.get(name)
+        if output is None:
+            raise KeyError(self._absence(name))
+        return output
+
+    def __contains__(self, name: object) -> bool:
+        """True where the task of this name has an output."""
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[TaskOutput]:
+        """The outputs, in order of completion."""
+        return iter(self.task_outputs)
+
+    def __len__(self) -> int:
+        """Number of completed tasks."""
+        return len(self._completed)
+
+    def __bool__(self) -> bool:
+        """Always true: an output in which nothing was completed still holds the trace."""
+        return True
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._by_name)
+
+    def __repr__(self) -> str:
+        """One line: how it ended, how much was done."""
+        done = f"{len(self._outputs)}/{self.plan.total_tasks} tasks"
+        return f"<EnsembleOutput {self.status.value}: {done} in {self.total_duration.total_seconds():.1f} s>"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return rich_bundle("output", self)
+
+    @cached_property
+    def _by_name(self) -> dict[str, TaskOutput]:
+        parts = {output.name: self.trace.task(output.name) for output in self._completed}
+        return {
+            output.name: replace(output, trace=parts[output.name], metrics=parts[output.name].metrics)
+            for output in self._completed
+        }
+
+    def _absence(self, name: str) -> str:
+        for failure in self.failures:
+            if failure.name == name:
+                return f"Task {name!r} failed: {one_line(failure.error)}"
+        for skipped in self.skipped:
+            if skipped.name == name:
+                return f"Task {name!r} was skipped: {skipped.reason}"
+        if any(name == node.name for node in self._graph.managed):
+            there = ", ".join(self._by_name) or "nothing"
+            return f"Task {name!r} has no output of its own, since a manager had it done. There is: {there}."
+        names = [node.name for node in self._graph.tasks]
+        return f"Task {name!r} was stopped." if name in names else f"No task {name!r}.{did_you_mean(name, names)}"
+
+
+def final_task(graph: Graph) -> int | None:
+    """Index of the one task that all others lead to, or None where there are several."""
+    last = sinks(graph)
+    return last[0] if len(last) == 1 else None

@@ -1,0 +1,148 @@
+"""Ready-made review handlers, and a review as a conversation in lines of text (E45).
+
+The conversation knows neither terminals nor notebooks: it is given something that writes a text and something that
+reads a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ensemble_notebook.domain.definitions.enums import OnTimeout
+from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest, Verdict
+from ensemble_notebook.domain.outputs.secrets import mask
+
+_TITLES: Final = {
+    "task": "May {task} begin?",
+    "output": "Is the output of {task} good?",
+    "tool": "May {agent} call {tool}?",
+    "question": "{agent} asks you:",
+    "phase": "Is the phase {phase} done?",
+}
+_KEYS: Final = {
+    Verdict.APPROVE: ("a", "[a]pprove"),
+    Verdict.EDIT: ("e", "[e]dit"),
+    Verdict.RETRY: ("r", "[r]etry"),
+    Verdict.REJECT: ("j", "re[j]ect"),
+    Verdict.EXIT_EARLY: ("x", "e[x]it the run"),
+}
+_EXITS: Final = ("stop", "end", "exit", "exit_early", "exit early")
+_ENDS: Final = {
+    OnTimeout.EXIT_EARLY: "the run ends early",
+    OnTimeout.CONTINUE: "it goes on as it is",
+    OnTimeout.FAIL: "it counts as failed",
+}
+_EXIT_COMMAND: Final = "/exit"
+# What `input` raises where there is nobody: the end of a file, a captured or missing stream, a frontend without input.
+NOBODY: Final = (EOFError, OSError, RuntimeError)
+
+
+def auto_review(decision: ReviewDecision | None = None) -> ReviewHandler:
+    """A review handler for tests and unattended runs: always decides alike, and approves where nothing else is said."""
+    always = ReviewDecision.approve() if decision is None else decision
+
+    def decide(_request: ReviewRequest) -> ReviewDecision:
+        return always
+
+    return decide
+
+
+def console_review(request: ReviewRequest) -> ReviewDecision:
+    """A review handler that asks with ``print`` and ``input``, for scripts.
+
+    Cells need none: ``%%ensemble`` asks in the timeline, or by ``input`` where that can't be clicked.
+
+    Raises:
+        TimeoutError: there is nobody to ask; the review's `on_timeout` decides at once.
+    """
+    try:
+        return converse(request, input, print)
+    except NOBODY as error:
+        raise TimeoutError(f"Nobody can be asked here: {error}") from error
+
+
+def title_of(request: ReviewRequest) -> str:
+    """What is asked, in a sentence."""
+    names = {
+        "task": repr(request.task),
+        "phase": repr(request.phase),
+        "agent": request.agent or "the agent",
+        "tool": request.tool or "a tool",
+    }
+    title = _TITLES[request.subject].format_map(names)
+    return title[0].upper() + title[1:]
+
+
+def end_of(request: ReviewRequest) -> str:
+    """What happens where nobody answers."""
+    return _ENDS[request.on_timeout]
+
+
+def converse(request: ReviewRequest, read: Callable[[str], str], write: Callable[[str], object]) -> ReviewDecision:
+    """Show what is asked, secrets masked, and read until the answer is one.
+
+    Args:
+        request: what to ask.
+        read: gives the next line for a prompt.
+        write: shows a text.
+    """
+    lines = mask(request.text).splitlines() or [""]
+    limit = "" if request.timeout is None else f"  ({request.timeout:g} s, then {end_of(request)})"
+    write("\n".join(_printable([f"‖ {title_of(request)}", *(f"  {line}" for line in lines)])))
+    if request.subject == "question":
+        return _answer(read, request, limit)
+    choices = " ".join(_KEYS[verdict][1] for verdict in request.verdicts)
+    prompt = f"{choices}{limit}: "
+    while True:
+        word, _, rest = read(prompt).strip().partition(" ")
+        verdict = _verdict(word.lower(), request.verdicts)
+        if verdict is not None and (decision := _decision(verdict, rest.strip(), read)) is not None:
+            return decision
+        prompt = f"{choices}: "
+
+
+def _answer(read: Callable[[str], str], request: ReviewRequest, limit: str) -> ReviewDecision:
+    can_exit = Verdict.EXIT_EARLY in request.verdicts
+    prompt = f"Your answer{f' ({_EXIT_COMMAND} ends the run)' if can_exit else ''}{limit}: "
+    while not (text := read(prompt).strip()):
+        prompt = "Your answer: "
+    return ReviewDecision.exit_early() if can_exit and text == _EXIT_COMMAND else ReviewDecision.edit(text)
+
+
+def _verdict(word: str, verdicts: Iterable[Verdict]) -> Verdict | None:
+    """The verdict that a word stands for: its key, or the verdict itself."""
+    for verdict in verdicts:
+        if word in (_KEYS[verdict][0], verdict.value) or (verdict is Verdict.EXIT_EARLY and word in _EXITS):
+            return verdict
+    return None
+
+
+def _decision(verdict: Verdict, text: str, read: Callable[[str], str]) -> ReviewDecision | None:
+    """The decision, its text read where it is missing; None where a person did not want to say it after all."""
+    match verdict:
+        case Verdict.APPROVE:
+            return ReviewDecision.approve()
+        case Verdict.EXIT_EARLY:
+            return ReviewDecision.exit_early()
+        case Verdict.REJECT:
+            return ReviewDecision.reject(text or read("Why? (may stay empty) ").strip())
+        case Verdict.RETRY:
+            text = text or read("What should be different? ").strip()
+            return ReviewDecision.retry(text) if text else None
+        case Verdict.EDIT:
+            text = text or "\n".join(_lines(read)).strip()
+            return ReviewDecision.edit(text) if text else None
+
+
+def _lines(read: Callable[[str], str]) -> Iterable[str]:
+    """Lines until one is only a dot."""
+    prompt = "The new text, line by line; a line that is only a dot ends it: "
+    while (line := read(prompt)).strip() != ".":
+        yield line
+        prompt = "… "
+
+
+def _printable(lines: Iterable[str]) -> Iterable[str]:
+    """Without control characters: what a model wrote must not move the cursor of a terminal."""
+    return ("".join(char for char in line if char.isprintable() or char == "\t") for line in lines)

@@ -1,0 +1,73 @@
+"""Turns the end of a run into what `run` raises (E32): one place that knows which error fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason
+from ensemble_notebook.domain.definitions.templates import render
+from ensemble_notebook.domain.outputs.task_output import Failure
+from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.engine.run.run_result import RunResult
+from ensemble_notebook.errors import (
+    ConstraintViolationError,
+    DeadlineExceededError,
+    ParallelExecutionError,
+    PhaseExecutionError,
+    RunInterrupted,
+    TaskExecutionError,
+    one_line,
+)
+
+_RETURNED: Final = (ExitReason.USER_EXIT_EARLY, ExitReason.BUDGET_EXCEEDED)
+
+
+def error_of(
+    result: RunResult, graph: Graph, strategy: ErrorStrategy, inputs: Mapping[str, Any], timeout_s: float | None
+) -> BaseException | None:
+    """The error that fits the end of a run, its cause set; None where `run` returns.
+
+    It returns where nothing failed, where somebody left early or the budget was used up, whatever had failed by then
+    (E27, E36), and always under PARTIAL, whose outcome is told by the status, FAILED included (E32, E34). An
+    interrupt and a timeout raise in any case.
+    """
+    if result.exit_reason is ExitReason.INTERRUPTED:
+        return RunInterrupted(f"{len(result.outputs)} of {len(graph.tasks)} tasks are done and kept.")
+    if result.exit_reason is ExitReason.TIMEOUT and timeout_s is not None:
+        running = ", ".join(repr(graph.tasks[index].name) for index in result.cancelled) or "nothing"
+        return DeadlineExceededError("run", timeout_s, running, "Raise timeout; what was done is kept in .output.")
+    if not result.failures or strategy is ErrorStrategy.PARTIAL or result.exit_reason in _RETURNED:
+        return None
+    first = result.failures[0]
+    if isinstance(first.error, ConstraintViolationError):
+        return first.error  # the manager did its work; what is missing is nobody's failure (E25)
+    error = _failure_error(result, graph, strategy, inputs, first)
+    error.__cause__ = first.error
+    return error
+
+
+def _failure_error(
+    result: RunResult, graph: Graph, strategy: ErrorStrategy, inputs: Mapping[str, Any], first: Failure
+) -> TaskExecutionError:
+    tasks = {node.name: node for node in graph.tasks}
+    # A phase that its review rejected has no description of its own.
+    description = tasks[first.name].task.description if first.kind == "task" else f"Review of phase {first.name!r}"
+    facts: dict[str, Any] = {
+        "task_description": render(description, inputs),
+        "agent_role": first.agent_role,
+        "completed_task_outputs": result.completed,
+    }
+    names = ", ".join(f"{each.name!r} ({each.agent_role})" for each in result.failures if each.kind == "task")
+    if graph.phases:
+        phases = dict.fromkeys(
+            each.name if each.kind == "phase" else graph.phase_name(tasks[each.name]) for each in result.failures
+        )
+        place = f" at task {names}" if names else ""
+        message = f"Phase {', '.join(map(repr, phases))} failed{place}: {one_line(first.error)}"
+        return PhaseExecutionError(message, failures=result.failures, **facts)
+    if strategy is ErrorStrategy.CONTINUE_ON_ERROR:
+        causes = {failure.name: failure.error for failure in result.failures}
+        message = f"{len(causes)} of {len(graph.tasks)} tasks failed: {names}: {one_line(first.error)}"
+        return ParallelExecutionError(message, failed_task_causes=causes, **facts)
+    return TaskExecutionError(f"Task {first.name!r} ({first.agent_role}) failed: {one_line(first.error)}", **facts)

@@ -1,0 +1,227 @@
+"""One run, from the outside: watch it, stop it, wait for it (E4, E35)."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
+from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.engine.events.clock import Clock
+from ensemble_notebook.engine.events.event_stream import EventStream, Sink
+from ensemble_notebook.engine.events.listener_delivery import DRAIN_LIMIT_S, Delivery
+from ensemble_notebook.engine.events.run_log import LogView
+from ensemble_notebook.engine.run.driver import Driver
+from ensemble_notebook.engine.specs.run_spec import Order
+from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.threads.loop_thread import loop_thread
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+from ensemble_notebook.ensemble.run_errors import error_of
+from ensemble_notebook.ensemble.run_settings import RunSetting
+from ensemble_notebook.errors import EnsembleError, RunInterrupted
+from ensemble_notebook.trace.exporters import export_trace
+
+if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.ensemble import Ensemble
+
+logger = logging.getLogger(__name__)
+
+SLICE_S: Final = 0.2
+INTERRUPT_LIMIT_S: Final = 2.0
+EXPORT_LIMIT_S: Final = 0.5
+_STUCK: Final = (
+    f"the run has not ended within {INTERRUPT_LIMIT_S:g} s. Something blocks its event loop, such as time.sleep or a "
+    f"request in an async function; it ends after that."
+)
+
+
+class RunHandle:
+    """A run that was started. Thread-safe; awaitable on any loop.
+
+    Attributes:
+        run_id: unique.
+        name: of the ensemble, or None.
+        plan: what is going to happen.
+        output: the `EnsembleOutput` once the run has ended, also after a failure or an interrupt; None before.
+    """
+
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        order: Order,
+        source: ChatSource,
+        clock: Clock,
+        run_id: str,
+        setting: RunSetting,
+    ) -> None:
+        self.run_id = run_id
+        self.name = ensemble.name
+        self.plan: ExecutionPlan = order.plan
+        self.output: EnsembleOutput | None = None
+        self._ensemble = ensemble
+        self._order = order
+        self._source = source
+        self._clock = clock
+        self._setting = setting
+        self._error: BaseException | None = None
+        self._driver: Driver | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stream: EventStream | None = None
+        self._is_cancelled = False
+        self._future: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+    @property
+    def status(self) -> RunStatus:
+        """Where the run stands."""
+        if self.output is not None:
+            return self.output.status
+        return RunStatus.PENDING if self._driver is None else RunStatus.RUNNING
+
+    @property
+    def is_done(self) -> bool:
+        """True once `result` returns or raises at once."""
+        return self._future.done()
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """The stream so far; grows while the run goes on, read only."""
+        return self._stream.events if self._stream is not None else ()
+
+    def cancel(self) -> None:
+        """Stop the run; returns at once. What is done is kept. Does nothing after the end."""
+        self._is_cancelled = True
+        if self._loop is not None and not self.is_done:
+            self._loop.call_soon_threadsafe(self._stop_driver)
+
+    def result(
+        self, timeout: float | None = None, *, while_waiting: Callable[[], object] | None = None
+    ) -> EnsembleOutput:
+        """Wait for the end, in slices that a kernel interrupt can get through.
+
+        Args:
+            timeout: seconds to wait; the run goes on when they are over.
+            while_waiting: called between the slices, on this thread; the place for a prompt.
+
+        Raises:
+            TimeoutError: the run is not over yet.
+            EnsembleError, RunInterrupted: as `Ensemble.run`.
+        """
+        if loop_thread().is_current() and not self.is_done:
+            raise EnsembleError("result() would block the loop that the run needs; use `await handle` in async tools.")
+        waited = 0.0
+        while not self._future.done():
+            if timeout is not None and waited >= timeout:
+                raise TimeoutError(f"Run {self.run_id} is still going after {timeout:g} s; it was not stopped.")
+            pause = SLICE_S if timeout is None else min(SLICE_S, timeout - waited)
+            concurrent.futures.wait([self._future], timeout=pause)
+            waited += pause
+            if while_waiting is not None:
+                while_waiting()
+        return self._outcome()
+
+    def __await__(self) -> Generator[Any, None, EnsembleOutput]:
+        """The result, on any loop."""
+        yield from asyncio.shield(asyncio.wrap_future(self._future)).__await__()
+        return self._outcome()
+
+    def __repr__(self) -> str:
+        """Id and status."""
+        return f"<RunHandle {self.name or self.run_id}: {self.status.value}>"
+
+    def begin(self) -> None:
+        """Start on the process's loop thread."""
+        loop_thread().submit(self.drive())
+
+    def interrupted(self) -> EnsembleOutput:
+        """Stop after a keyboard interrupt: waits a moment for the run to end; a second interrupt ends the wait.
+
+        Raises:
+            RunInterrupted: always, with the partial output.
+        """
+        self.cancel()
+        with contextlib.suppress(KeyboardInterrupt):
+            concurrent.futures.wait([self._future], timeout=INTERRUPT_LIMIT_S)
+        if isinstance(self._error, RunInterrupted):
+            raise self._error from None
+        error = RunInterrupted("the run was interrupted." if self.is_done else _STUCK)
+        error.output = self.output
+        raise error from None
+
+    async def drive(self, sinks: Sequence[Sink] = ()) -> None:
+        """Run on the current loop. Never raises for what happened inside the run; only a cancellation comes through."""
+        try:
+            await self._drive(sinks)
+        except Exception as error:  # noqa: BLE001 - a fault of the machinery itself: whoever waits is told, not left waiting
+            self._error = error
+        finally:
+            self._future.set_result(None)
+
+    async def _drive(self, sinks: Sequence[Sink]) -> None:
+        loop = self._loop = asyncio.get_running_loop()
+        delivery = Delivery((*self._ensemble.listeners, *self._setting.listeners))
+        log = LogView(self._order.graph, is_verbose=self._ensemble.verbose)
+        self._stream = EventStream(self.run_id, self._clock, [log.put, delivery.put, *sinks])
+        driver = self._driver = Driver(self._order, self._source, self._stream, self._clock)
+        timer = None
+        if self._setting.timeout is not None:
+            timer = loop.call_later(self._setting.timeout, driver.stop, ExitReason.TIMEOUT)
+        if self._is_cancelled:
+            loop.call_soon(self._stop_driver)
+        try:
+            await driver.run()
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._conclude(driver)
+            is_stopped = driver.result.exit_reason is ExitReason.INTERRUPTED
+            await self._export(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
+            await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
+
+    async def _export(self, limit_s: float) -> None:
+        """Hand the trace to the exporter, if there is one; failed runs have a trace, too (T6)."""
+        exporter, output = self._ensemble.trace_exporter, self.output
+        if output is None or (exporter is None and self._order.capture_mode is not CaptureMode.FULL):
+            return
+        caller = Caller()
+        try:
+            async with asyncio.timeout(limit_s):
+                await caller.call("trace exporter", lambda: export_trace(output.trace, exporter))
+        except TimeoutError:
+            logger.warning("The trace exporter is still busy after %g s; not waiting for it.", limit_s)
+        finally:
+            caller.close()
+
+    def _stop_driver(self) -> None:
+        if self._driver is not None:
+            self._driver.stop(ExitReason.INTERRUPTED)
+
+    def _conclude(self, driver: Driver) -> None:
+        result, order = driver.result, self._order
+        self.output = EnsembleOutput(
+            ensemble=self._ensemble,
+            graph=order.graph,
+            plan=order.plan,
+            events=self.events,
+            outputs=result.outputs,
+            delegated=result.delegated,
+            status=result.status,
+            exit_reason=result.exit_reason,
+            failures=result.failures,
+            skipped=result.skipped,
+        )
+        strategy = self._ensemble.error_strategy
+        self._error = error_of(result, order.graph, strategy, order.inputs, self._setting.timeout)
+        if isinstance(self._error, EnsembleError | RunInterrupted):
+            self._error.output = self.output
+
+    def _outcome(self) -> EnsembleOutput:
+        if self._error is not None:
+            raise self._error
+        assert self.output is not None
+        return self.output

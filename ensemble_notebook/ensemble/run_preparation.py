@@ -1,0 +1,210 @@
+"""Makes the order of a run from a definition: all that can be refused is refused here, before anything is called."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.cost import Pricing
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, DELEGATE_TASK
+from ensemble_notebook.domain.definitions.memory import MemoryStore
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.templates import check_variables
+from ensemble_notebook.domain.definitions.templates import variables as template_variables
+from ensemble_notebook.domain.definitions.tool import tool_names
+from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_plan
+from ensemble_notebook.domain.planning.graph import Graph, llm_key
+from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.engine.agent.structured_output import output_format
+from ensemble_notebook.engine.agent.toolbox import Toolbox
+from ensemble_notebook.engine.events.listener_delivery import wants_tokens
+from ensemble_notebook.engine.specs.run_spec import Order
+from ensemble_notebook.ensemble.cost_estimation import price_problems
+from ensemble_notebook.ensemble.run_settings import RunSetting
+from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, one_line
+from ensemble_notebook.trace.capture import resolve_capture_mode
+from ensemble_notebook.trace.folding.prices import price_of
+
+
+def source_of(setting: RunSetting) -> ChatSource:
+    """Where the models of a run come from: the process's source, one that writes down what it sees, or a recording."""
+    from ensemble_notebook.models.model_source import default_source
+
+    if setting.replay is not None:
+        from ensemble_notebook.models.recording.replayer import ReplaySource
+
+        return ReplaySource(setting.replay)
+    if setting.record is not None:
+        from ensemble_notebook.models.recording.recorder import RecordingSource
+
+        return RecordingSource(default_source(), setting.record)
+    return default_source()
+
+
+def checked(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Graph, tuple[str, ...]]:
+    """The graph and warnings of an ensemble that can run.
+
+    Raises:
+        ValidationError: with every problem found.
+    """
+    graph, warnings = check_ensemble(ensemble)
+    problems = [*_llm_problems(ensemble, graph, source), *_tool_problems(graph), *_type_problems(graph)]
+    problems += price_problems(ensemble, graph, pricing_of(ensemble), datetime.now(UTC))
+    if problems:
+        raise ValidationError(problems)
+    return graph, warnings
+
+
+def values_of(
+    ensemble: EnsembleDefinition, inputs: Mapping[str, Any] | None, variables: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The values of all template variables: own defaults, then `inputs`, then keywords."""
+    if inputs is not None and not isinstance(inputs, Mapping):
+        raise ValidationError(f"inputs must map names to values, got {type(inputs).__name__}.")
+    return {**ensemble.inputs, **(inputs or {}), **variables}
+
+
+def pricing_of(ensemble: EnsembleDefinition) -> Pricing:
+    """What its requests cost: by its own rates, else by the public list."""
+    return functools.partial(price_of, rates=ensemble.cost)
+
+
+def order_of(
+    ensemble: EnsembleDefinition,
+    inputs: Mapping[str, Any] | None,
+    variables: Mapping[str, Any],
+    setting: RunSetting,
+    source: ChatSource,
+) -> Order:
+    """Everything that the engine needs for one run.
+
+    Raises:
+        ValidationError, PromptTemplateError: it can't run like this.
+    """
+    values = values_of(ensemble, inputs, variables)
+    graph, warnings = checked(ensemble, source)
+    texts = [text for task in ensemble_tasks(ensemble) for text in (task.description, task.expected_output)]
+    check_variables(texts, values)
+    if all(task.handler is None for task in ensemble_tasks(ensemble)):
+        _refuse_unused(variables, texts)
+    return Order(
+        graph=graph,
+        plan=make_plan(graph, values),
+        agents=tuple(planned_agents(ensemble, graph)),
+        name=ensemble.name,
+        workflow=ensemble.workflow.value,
+        error_strategy=ensemble.error_strategy,
+        inputs=values,
+        max_concurrency=ensemble.max_concurrency,
+        warnings=warnings,
+        streams=setting.streams or wants_tokens((*ensemble.listeners, *setting.listeners)),
+        memory=_memory(ensemble, graph),
+        capture_mode=resolve_capture_mode(ensemble.capture_mode),
+        budget=ensemble.budget,
+        pricing=pricing_of(ensemble),
+        rate_limit=ensemble.rate_limit,
+        review_handler=ensemble.review_handler or setting.review_handler,
+        review_policy=ensemble.review_policy,
+        delegation_policies=ensemble.delegation_policies,
+        max_delegation_depth=ensemble.max_delegation_depth,
+        constraints=ensemble.hierarchical_constraints,
+        manager_prompt=ensemble.manager_prompt,
+    )
+
+
+def ensemble_tasks(ensemble: EnsembleDefinition) -> Sequence[Task]:
+    """All tasks of a definition, in order; those that review phases come last."""
+    tasks = ensemble.tasks or [task for phase in ensemble.phases for task in phase.tasks]
+    reviewers = [phase.review.by for phase in ensemble.phases if phase.review is not None]
+    return [*tasks, *(each for each in reviewers if isinstance(each, Task))]
+
+
+def planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[PlannedAgent]:
+    """Who takes part, once each: the ensemble's agents, then those of its tasks and their fallbacks, and the team."""
+    workers = [each for node in graph.workers for each in (node.agent, node.task.fallback) if each is not None]
+    team = [member.agent for member in graph.team]
+    manager = graph.tasks[0].agent if graph.managed else None
+    for agent in dict.fromkeys((*ensemble.agents, *workers, *team)):
+        natives = [DELEGATE] if agent.allow_delegation else [DELEGATE_TASK] if agent is manager else []
+        yield PlannedAgent(
+            role=agent.role,
+            goal=agent.goal,
+            background=agent.background,
+            tools=(*(name for tool in agent.tools for name in tool_names(tool) or ()), *natives),
+            allow_delegation=agent.allow_delegation,
+        )
+
+
+def _memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | None:
+    """The ensemble's store, or one for this run alone; None where no task remembers anything."""
+    if not any(node.task.memory for node in graph.workers):
+        return None
+    from ensemble_notebook.memory.in_memory_store import InMemoryStore
+    from ensemble_notebook.memory.memory_conversion import as_memory
+
+    return InMemoryStore() if ensemble.memory is None else as_memory(ensemble.memory)
+
+
+def _llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource) -> Iterator[Problem]:
+    seen: set[object] = set()
+    for llm, owners in _models(graph):
+        if llm is None or llm_key(llm) in seen:
+            continue
+        seen.add(llm_key(llm))
+        try:
+            source.check(llm)
+        except ValidationError as error:
+            owner = next((each for each in owners if each is not None and each.llm is llm), ensemble)
+            field = "manager_llm" if owner is ensemble and llm is ensemble.manager_llm else "llm"
+            yield from (Problem(problem.message, owner, field) for problem in error.problems)
+
+
+def _models(graph: Graph) -> Iterator[tuple[Any, tuple[Task | Agent | None, ...]]]:
+    """Every model that may be used, and the definitions that may have named it."""
+    for member in graph.team:
+        yield member.llm, (member.agent,)
+    for node in graph.workers:
+        yield node.llm, (node.task, node.task.agent)
+        yield node.fallback_llm, (node.task.fallback,)
+
+
+def _refuse_unused(variables: Mapping[str, Any], texts: Sequence[str]) -> None:
+    """A keyword that no text uses is a misspelt one (E5). Where there are handlers, they may want any variable."""
+    used = {name for text in texts for name in template_variables(text)}
+    unused = [name for name in variables if name not in used]
+    if unused:
+        known = [*used, "timeout", "record", "replay"]
+        raise ValidationError([Problem(f"No text uses {name!r}.{did_you_mean(name, known)}") for name in unused])
+
+
+def _tool_problems(graph: Graph) -> Iterator[Problem]:
+    """Tools that no model can be shown; found now, since in the run it would cost what was done by then."""
+    for holder in _holders(graph):
+        try:
+            Toolbox(holder.tools)
+        except ValidationError as error:
+            yield from (Problem(problem.message, holder, "tools", problem.item) for problem in error.problems)
+
+
+def _holders(graph: Graph) -> Iterable[Agent | Task]:
+    """The definitions that hold tools, once each."""
+    everybody = [each for node in graph.workers for each in (node.agent, node.task, node.task.fallback)]
+    everybody += [member.agent for member in graph.team]
+    return dict.fromkeys(each for each in everybody if each is not None and each.tools)
+
+
+def _type_problems(graph: Graph) -> Iterator[Problem]:
+    """Output types that have no JSON schema."""
+    for node in graph.workers:
+        if node.task.output_type is None:
+            continue
+        try:
+            output_format(node.task.output_type)
+        except Exception as error:  # noqa: BLE001 - pydantic's for fields that JSON does not know, the validator's
+            message = f"The output_type of task {node.name!r} has no JSON schema: {one_line(error)}"
+            yield Problem(message, node.task, "output_type")

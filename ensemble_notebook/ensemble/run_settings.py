@@ -1,0 +1,52 @@
+"""What one run is told beside its inputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ensemble_notebook.domain.definitions.definition import is_seconds
+from ensemble_notebook.domain.definitions.review import ReviewHandler
+from ensemble_notebook.errors import ValidationError
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSetting:
+    """Settings of one run.
+
+    Attributes:
+        timeout: seconds; past them the run stops and raises. None for no limit.
+        record: file that every model exchange is written to (E42).
+        replay: file that every model exchange is answered from, instead of any model.
+        listeners: of this one run, beside the ensemble's own.
+        review_handler: asked where the ensemble has none of its own.
+        streams: whether replies are streamed in any case.
+
+    Raises:
+        ValidationError: no duration, or no path.
+    """
+
+    timeout: float | None = None
+    record: PathLike | None = None
+    replay: PathLike | None = None
+    listeners: Sequence[Any] = ()
+    review_handler: ReviewHandler | None = None
+    streams: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what a person may have got wrong."""
+        if self.timeout is not None and not is_seconds(self.timeout):
+            raise ValidationError(f"timeout must be seconds > 0 or None, got {self.timeout!r}.")
+        for name in ("record", "replay"):
+            value: object = getattr(self, name)
+            if value is not None and not isinstance(value, str | os.PathLike):
+                raise ValidationError(
+                    f"{name} must be the path of a file, got {value!r}. "
+                    f"A template variable of that name goes through inputs: run({{{name!r}: ...}})."
+                )
+        if self.record is not None and self.replay is not None:
+            raise ValidationError("A run records or replays, not both: leave out record or replay.")

@@ -1,0 +1,85 @@
+"""Facts about people, places and things, found when they are mentioned by name (E44)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.memory import MemoryEntry
+from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.memory.in_memory_store import InMemoryStore
+from ensemble_notebook.memory.memory_conversion import as_memory
+from ensemble_notebook.memory.words import words
+
+_ENTITY: Final = "entity"
+# So many entries are looked through for the ones that are meant.
+_CANDIDATES: Final = 200
+
+
+class EntityMemory:
+    """A store one scope of which holds facts about entities; all else is passed on as it is.
+
+    ::
+
+        memory = EntityMemory(SqliteMemory("~/lesson.db"))
+        memory.put("Ada Lovelace", "wrote the first program")
+        Ensemble(memory=memory, tasks=[Task.of("Write about Ada Lovelace", memory=("entities", "drafts"))])
+
+    A task that reads the scope is given the facts whose entity its query mentions, as whole words in any case, and
+    whatever else was stored there and fits.
+
+    Args:
+        store: where everything is kept, with plain methods; left out, an `InMemoryStore`.
+        scope: the one with the facts.
+
+    Raises:
+        ValidationError: it is no such store.
+    """
+
+    def __init__(self, store: Any = None, *, scope: str = "entities") -> None:
+        self._store = InMemoryStore() if store is None else as_memory(store)
+        if inspect.iscoroutinefunction(self._store.retrieve):
+            raise ValidationError(f"EntityMemory needs a store with plain methods, got {self._store!r}.")
+        self._scope = scope
+
+    def put(self, name: str, fact: str) -> None:
+        """Keep a fact about an entity; one that is known already is not kept twice.
+
+        Raises:
+            ValidationError: the name has no letters or digits, or the fact is blank.
+        """
+        if not words(name) or not fact.strip():
+            raise ValidationError(f"A fact has a name and a text, got {name!r} and {fact!r}.")
+        name, fact = name.strip(), fact.strip()
+        if fact not in self.get(name):
+            entry = MemoryEntry(text=f"{name}: {fact}", created_at=datetime.now(UTC), metadata={_ENTITY: name})
+            self._store.store(self._scope, entry)
+
+    def get(self, name: str) -> tuple[str, ...]:
+        """The facts about an entity, in the order in which they were put."""
+        found = self._store.retrieve(self._scope, name, _CANDIDATES)
+        about = [each for each in found if words(each.metadata.get(_ENTITY, "")) == words(name)]
+        about.sort(key=lambda entry: entry.created_at)
+        return tuple(each.text.removeprefix(f"{each.metadata[_ENTITY]}: ") for each in about)
+
+    def store(self, scope: str, entry: MemoryEntry, /) -> object:
+        """Keep an entry, in any scope."""
+        return self._store.store(scope, entry)
+
+    def retrieve(self, scope: str, query: str, limit: int, /) -> Sequence[MemoryEntry]:
+        """At most `limit` entries, best first; no fact about an entity that the query does not mention."""
+        if scope != self._scope:
+            return self._store.retrieve(scope, query, limit)
+        found = self._store.retrieve(scope, query, max(limit, _CANDIDATES))
+        return [entry for entry in found if _mentions(query, entry.metadata.get(_ENTITY))][: max(0, limit)]
+
+    def __repr__(self) -> str:
+        """What it keeps its facts in."""
+        return f"EntityMemory({self._store!r}, scope={self._scope!r})"
+
+
+def _mentions(query: str, entity: str | None) -> bool:
+    """Whether a query names an entity; what is about none is always meant."""
+    return entity is None or f" {' '.join(words(entity))} " in f" {' '.join(words(query))} "

@@ -1,0 +1,56 @@
+"""Memory that lasts as long as the process (E44)."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from ensemble_notebook.memory.full_text_index import FullTextStore, make_tables
+from ensemble_notebook.memory.retention import Retention
+
+
+class InMemoryStore(FullTextStore):
+    """A memory in this process, for as long as the object lives. Thread-safe; a pickled copy goes its own way.
+
+    Args:
+        max_entries: the most that each scope keeps; the oldest go first.
+        max_age: seconds or a `timedelta` after which an entry is forgotten.
+
+    Raises:
+        ValidationError: a limit is none.
+    """
+
+    def __init__(self, *, max_entries: int | None = None, max_age: float | timedelta | None = None) -> None:
+        super().__init__(max_entries, max_age)
+        self._connect()
+        make_tables(self._connection)
+
+    def _connect(self) -> None:
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        weakref.finalize(self, self._connection.close)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            yield self._connection
+
+    def __getstate__(self) -> tuple[Retention, bytes]:
+        """The limits and the entries."""
+        with self._open() as connection:
+            return self._retention, connection.serialize()
+
+    def __setstate__(self, state: tuple[Any, bytes]) -> None:
+        """A store of its own with the same entries."""
+        self._retention, content = state
+        self._connect()
+        self._connection.deserialize(content)
+
+    def __repr__(self) -> str:
+        """Its kind and scopes."""
+        return f"<InMemoryStore {self.scopes()}>"

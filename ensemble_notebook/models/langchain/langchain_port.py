@@ -1,0 +1,129 @@
+"""A LangChain chat model behind the seam of `domain.seams.chat_port`: conversations in LangChain's own messages.
+
+Knows messages, tools and streams; nothing of clients, keys or where the model came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
+from ensemble_notebook.models.langchain.langchain_model import limit_of, limited, options_of, with_core
+from ensemble_notebook.models.langchain.model_faults import classify
+from ensemble_notebook.models.langchain.replies import identify_calls, joined, reply_of, text_of
+from ensemble_notebook.models.langchain.token_bounds import message_bound, request_bound
+from ensemble_notebook.models.openai.client import held_to_schema
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LangChainPort:
+    """One chat model on one event loop (a `ChatPort`).
+
+    Attributes:
+        model: anything with LangChain's ``ainvoke`` and ``astream``.
+        lease: what keeps its connections open; held, never used.
+        key_variable: the environment variable that its key comes from, for advice; None for a user's object.
+    """
+
+    model: Any
+    name: str
+    provider: str | None = None
+    is_scripted: bool = False
+    calls_tools: bool = True
+    takes_schema: bool = False
+    warning: str | None = None
+    lease: object = None
+    key_variable: str | None = None
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The limit of one reply that the model was made with."""
+        return limit_of(self.model)
+
+    def open(
+        self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
+    ) -> LangChainConversation:
+        """Begin a conversation. Tools are bound once, here; a model that can't call any is not told of them."""
+        from langchain_core.messages import HumanMessage, SystemMessage
+
+        model = self.model
+        if tools and self.calls_tools:
+            functions = [to_function(each) for each in tools]
+            model = with_core(model, lambda core: core.bind_tools(functions))
+        if schema is not None and self.takes_schema:
+            options = {name: value for each in reversed(options_of(model)) for name, value in each.items()}
+            model = with_core(model, lambda core: held_to_schema(core, schema, options))
+        conversation = LangChainConversation(model, is_scripted=self.is_scripted)
+        conversation.add(SystemMessage(system))
+        conversation.add(HumanMessage(user))
+        return conversation
+
+    def classify(self, error: Exception) -> Fault:
+        """What an exception of `LangChainConversation.reply` means."""
+        return classify(error, key_variable=self.key_variable)
+
+
+class LangChainConversation:
+    """The messages of one task (a `Conversation`). Replies are kept as they came, so nothing in them is lost."""
+
+    __slots__ = ("_bound", "_calls", "_is_scripted", "_messages", "_model")
+
+    def __init__(self, model: Any, *, is_scripted: bool = False) -> None:
+        self._model = model
+        self._is_scripted = is_scripted
+        self._messages: list[BaseMessage] = []
+        self._calls = 0
+        # A script adds nothing to what it is sent.
+        self._bound = 0 if is_scripted else request_bound(options_of(model))
+
+    def add(self, message: BaseMessage) -> None:
+        """Append a message."""
+        self._messages.append(message)
+        self._bound += message_bound(message)
+
+    def add_tool_result(self, call: ToolCall, text: str) -> None:
+        """Append the answer to a tool call."""
+        from langchain_core.messages import ToolMessage
+
+        self.add(ToolMessage(text, tool_call_id=call.id, name=call.name))
+
+    def input_bound(self) -> int:
+        """Tokens that the next request can have at most (E36)."""
+        return self._bound
+
+    async def reply(
+        self, on_token: Callable[[str], None] | None = None, *, max_tokens: int | None = None
+    ) -> ModelReply:
+        """Ask for the next reply, and append it."""
+        model = self._model if max_tokens is None else limited(self._model, max_tokens)
+        if on_token is None:
+            message, text = await model.ainvoke(self._messages), None
+        else:
+            message, text = await self._stream(model, on_token)
+        identify_calls(message, self._calls)
+        reply = reply_of(message, text, "scripted" if self._is_scripted else "provider")
+        self._calls += len(reply.tool_calls)
+        self.add(message)
+        return reply
+
+    async def _stream(self, model: Any, on_token: Callable[[str], None]) -> tuple[Any, str]:
+        chunks, pieces = [], []
+        async with aclosing(model.astream(self._messages)) as stream:
+            async for chunk in stream:
+                chunks.append(chunk)
+                if piece := text_of(chunk.content):
+                    pieces.append(piece)
+                    on_token(piece)
+        return joined(chunks), "".join(pieces)
+
+
+def to_function(tool: ToolSpec) -> dict[str, Any]:
+    """A tool in OpenAI's form, which every LangChain model takes."""
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}

@@ -1,0 +1,163 @@
+"""What an exception of a model request means: worth another try, paid for, and what a person can do (E30).
+
+The one place where foreign errors are interpreted. Clients are not imported: an error is known by the status of its
+response and by the names of its classes and causes, which the openai, anthropic, httpx and google packages share.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
+from ensemble_notebook.domain.seams.chat_port import Fault
+from ensemble_notebook.errors import EnsembleError
+
+_UNKNOWN: Final = TokenUsage()
+_TRANSIENT: Final = frozenset({408, 409, 429})
+# A server that gave up waiting for the reply may have made it, and charged for it.
+_MAYBE_PAID: Final = frozenset({408, 504, 524})
+_TIMEOUT: Final = re.compile(r"Time(?:d)?[oO]ut")
+_CONNECTION: Final = re.compile(
+    r"Connect|Network|ProtocolError|ReadError|WriteError|IncompleteRead|gaierror|ServerDisconnected"
+)
+_NEVER_SENT: Final = re.compile(
+    r"ConnectError|ConnectTimeout|PoolTimeout|ConnectionRefused|gaierror|ClientConnectorError"
+)
+_NO_CREDIT: Final = re.compile(r"insufficient_quota|billing|credit balance|payment required", re.IGNORECASE)
+_NO_CREDIT_ADVICE: Final = "The account has no credit left: see the provider's billing page."
+_BUSY: Final = re.compile(r"rate.?limit|overloaded|server_error|unavailable|timed? ?out", re.IGNORECASE)
+_TOO_LONG: Final = re.compile(r"context.?(?:length|size|window)|too many tokens|prompt is too long", re.IGNORECASE)
+
+
+def classify(error: BaseException, *, key_variable: str | None = None, now: datetime | None = None) -> Fault:
+    """What `error`, raised by a model, means. Never raises.
+
+    Args:
+        error: with its causes.
+        key_variable: the environment variable that the key came from, for the advice.
+        now: what an HTTP date in ``Retry-After`` counts from; the present, when left out.
+    """
+    if isinstance(error, EnsembleError):
+        return Fault(reason=type(error).__name__, is_transient=False)
+    status = _status(error)
+    if status is not None and status >= 400:
+        return _refusal(error, status, key_variable, now or datetime.now(UTC))
+    names = [cls.__name__ for each in _chain(error) for cls in type(each).__mro__]
+    usage = NO_USAGE if any(map(_NEVER_SENT.search, names)) else _UNKNOWN
+    if any(map(_TIMEOUT.search, names)):
+        return Fault(reason="timeout", is_transient=True, usage=usage, advice="The server did not answer in time.")
+    if any(map(_CONNECTION.search, names)):
+        sent = "Is the server running, and its address right?" if usage is NO_USAGE else "The connection was cut."
+        return Fault(reason="connection", is_transient=True, usage=usage, advice=sent)
+    if any(isinstance(each, json.JSONDecodeError) for each in _chain(error)):
+        return Fault(reason="malformed reply", is_transient=False, advice="The reply is no JSON; is the address right?")
+    if body := _body(error):
+        return Fault(reason=_code(body) or "error", is_transient=_BUSY.search(str(body)) is not None)
+    return Fault(reason=type(error).__name__, is_transient=False)
+
+
+def _refusal(error: BaseException, status: int, key_variable: str | None, now: datetime) -> Fault:
+    """The server answered with an error."""
+    said = f"{_code(_body(error))} {error}"
+    has_no_credit = status in (402, 429) and _NO_CREDIT.search(said) is not None
+    is_transient = (status in _TRANSIENT or status >= 500) and not has_no_credit
+    return Fault(
+        reason=str(status),
+        is_transient=is_transient,
+        retry_after_s=_retry_after(error, now) if is_transient else None,
+        usage=_UNKNOWN if status in _MAYBE_PAID else NO_USAGE,
+        advice=_NO_CREDIT_ADVICE if has_no_credit else _advice(status, said, key_variable),
+    )
+
+
+def _advice(status: int, said: str, key_variable: str | None) -> str:
+    key = f"the key in {key_variable}" if key_variable else "the key that the model object was made with"
+    match status:
+        case 401:
+            return f"The server did not accept {key}. Set a valid one."
+        case 403:
+            return f"The server accepts {key}, but not for this model."
+        case 404:
+            return "The server does not know this model or address: check the name of the model and the base URL."
+        case 429:
+            return "The server limits the rate: wait, or lower max_concurrency."
+        case _ if status >= 500:
+            return "The server has a problem of its own: try later."
+        case _ if _TOO_LONG.search(said):
+            return "The prompt is too long for this model: shorten the context, or use a model with a larger window."
+    return "The server did not accept the request."
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and its causes. What was merely being handled meanwhile (``__context__``) says nothing about it."""
+    each: BaseException | None = error
+    while each is not None:
+        yield each
+        each = each.__cause__
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status behind an error, wherever its package keeps it."""
+    for each in _chain(error):
+        if any(cls.__name__ == "HttpProcessingError" for cls in type(each).__mro__):
+            continue  # aiohttp's own opinion of a reply that it can't read
+        response = getattr(each, "response", None)
+        for holder, name in ((each, "status_code"), (response, "status_code"), (each, "status"), (each, "code")):
+            status = getattr(holder, name, None)
+            if isinstance(status, int) and 100 <= status <= 599:
+                return int(status)
+        if isinstance(response, Mapping):  # botocore
+            return _mapping(response.get("ResponseMetadata")).get("HTTPStatusCode")
+    return None
+
+
+def _body(error: BaseException) -> Mapping[str, Any]:
+    """What the server said about the error, in its JSON."""
+    for said in (getattr(error, "body", None), *error.args[:1]):
+        if isinstance(said, Mapping):
+            return _mapping(said.get("error")) or said
+    return {}
+
+
+def _code(body: Mapping[str, Any]) -> str | None:
+    code = body.get("code") or body.get("type")
+    return None if code is None else str(code)
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _retry_after(error: BaseException, now: datetime) -> float | None:
+    """Seconds to wait, as the server asked: milliseconds, seconds or an HTTP date."""
+    for each in _chain(error):
+        if (wait := _number(getattr(each, "retry_after", None))) is not None:
+            return wait
+        headers = getattr(getattr(each, "response", None), "headers", None)
+        if headers is None:
+            continue
+        if (wait := _number(headers.get("retry-after-ms"))) is not None:
+            return wait / 1000
+        said = headers.get("retry-after")
+        if (wait := _number(said)) is not None:
+            return wait
+        if said:
+            try:
+                return max(0.0, (parsedate_to_datetime(said) - now).total_seconds())
+            except (TypeError, ValueError):
+                return None
+    return None
+
+
+def _number(text: object) -> float | None:
+    """A finite number >= 0, or None."""
+    try:
+        number = float(str(text))
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None

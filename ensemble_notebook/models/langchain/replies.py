@@ -1,0 +1,115 @@
+"""A LangChain message as a `ModelReply`: its text, its tool calls as they were asked for, its usage.
+
+Reads messages of any provider by their fields; imports no LangChain. What a provider leaves out is unknown, not zero.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolCall
+from ensemble_notebook.models.openai.chat_completions import AS_TEXT
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage
+
+
+def text_of(content: Any) -> str:
+    """The text part of a message's content, which is a text or a list of texts and blocks."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    return "".join(block if isinstance(block, str) else _block_text(block) for block in content)
+
+
+def _block_text(block: Any) -> str:
+    if isinstance(block, Mapping) and block.get("type") in ("text", "output_text"):
+        return str(block.get("text") or "")
+    return ""
+
+
+def reply_of(message: AIMessage, text: str | None = None, source: str = "provider") -> ModelReply:
+    """The reply in a message, whose tool calls have an id each by now.
+
+    Args:
+        message: complete.
+        text: what was streamed, where it was.
+        source: who counted the tokens.
+    """
+    facts = message.response_metadata
+    calls = [*message.tool_calls, *message.invalid_tool_calls]
+    return ModelReply(
+        text=text_of(message.content) if text is None else text,
+        tool_calls=tuple(
+            ToolCall(id=str(call["id"]), name=call["name"] or "", arguments=_arguments(call["args"])) for call in calls
+        ),
+        usage=usage_of(message.usage_metadata, source),
+        model=facts.get("model_name") or facts.get("model"),
+        finish_reason=facts.get("finish_reason") or facts.get("stop_reason") or facts.get("done_reason"),
+    )
+
+
+def _arguments(said: Any) -> Any:
+    """The JSON value where it is one, else the text. No arguments are an empty object."""
+    if said is None or said == "":
+        return {}
+    if not isinstance(said, str):
+        return said
+    try:
+        value = json.loads(said, strict=False)
+    except ValueError:
+        return said
+    return {} if value is None else value
+
+
+def usage_of(counted: Mapping[str, Any] | None, source: str = "provider") -> TokenUsage:
+    """LangChain's ``usage_metadata``, in which sums include their parts."""
+    if not counted:
+        return TokenUsage(source=source)
+    read = counted.get("input_token_details") or {}
+    written = counted.get("output_token_details") or {}
+    return TokenUsage(
+        input_tokens=counted.get("input_tokens"),
+        output_tokens=counted.get("output_tokens"),
+        cache_read_tokens=read.get("cache_read"),
+        cache_write_tokens=read.get("cache_creation"),
+        reasoning_tokens=written.get("reasoning"),
+        source=source,
+    )
+
+
+def identify_calls(message: AIMessage, taken: int) -> None:
+    """Give each tool call without an id one that is new in its conversation, and bad arguments their own text back.
+
+    Changes the message, so that the answers to its calls fit when it is sent again.
+    """
+    calls: Iterable[Any] = [*message.tool_calls, *message.invalid_tool_calls]
+    for number, call in enumerate(calls, start=taken + 1):
+        if not call.get("id"):
+            call["id"] = f"call_{number}"
+        if isinstance(call["args"], str):
+            call["args"] = call["args"].removeprefix(AS_TEXT)
+
+
+def joined(chunks: Sequence[AIMessage]) -> AIMessage:
+    """The message that was streamed in these chunks, at least one; a model that can't stream gives it whole."""
+    from langchain_core.messages import AIMessageChunk, message_chunk_to_message
+
+    first, *others = chunks
+    if not isinstance(first, AIMessageChunk):
+        return first
+    whole: Any = first + others if others else first
+    message: Any = message_chunk_to_message(whole)
+    pieces = whole.tool_call_chunks
+    # LangChain completes broken JSON of streamed arguments, silently; what was said decides.
+    if any(not isinstance(_arguments(piece["args"]), dict) for piece in pieces):
+        message.tool_calls = []
+        message.invalid_tool_calls = [
+            {"type": "invalid_tool_call", "id": each["id"], "name": each["name"], "args": each["args"], "error": None}
+            for each in pieces
+        ]
+    return cast("AIMessage", message)

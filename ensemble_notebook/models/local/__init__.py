@@ -1,0 +1,1 @@
+"""The embedded model: its server in this process, and its weights."""

@@ -1,0 +1,1 @@
+"""Models behind the OpenAI protocol: the client, its requests and its connections."""

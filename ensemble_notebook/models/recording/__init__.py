@@ -1,0 +1,1 @@
+"""Exchanges with models, written down and answered again: recordings and replays."""

@@ -1,0 +1,72 @@
+"""What a recording keeps of a model: how a run names it, and what its port says of itself (E42)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.seams.chat_port import ChatPort
+from ensemble_notebook.models.langchain.langchain_model import core_of, name_of
+from ensemble_notebook.models.model_spec import LocalSpec, OpenAISpec, ScriptedSpec, parse_spec
+
+# What does not change from day to day, and what each must be.
+_LASTING: Final[Mapping[str, Any]] = {
+    "name": str,
+    "provider": str | None,
+    "is_scripted": bool,
+    "calls_tools": bool,
+    "takes_schema": bool,
+    "max_tokens": int | None,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Portrait:
+    """The attributes of a `ChatPort`, without the port."""
+
+    name: str
+    provider: str | None
+    is_scripted: bool
+    calls_tools: bool
+    takes_schema: bool
+    max_tokens: int | None
+    warning: str | None = None
+
+    @classmethod
+    def of(cls, port: ChatPort) -> Portrait:
+        """As the port is now."""
+        return Portrait(**{each.name: getattr(port, each.name) for each in fields(Portrait)})
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Portrait:
+        """As `to_document` has written it."""
+        facts = {name: document[name] for name in _LASTING}
+        for name, value in facts.items():
+            if not isinstance(value, _LASTING[name]):
+                raise TypeError(f"{name} can't be {value!r}")
+        return Portrait(**facts)
+
+    def to_document(self) -> dict[str, Any]:
+        """All but the warning, which is about requests."""
+        return {name: getattr(self, name) for name in _LASTING}
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """All of them, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(Portrait)}
+
+
+def named(llm: Any) -> str:
+    """How a recording calls a model object or spec: the same on each machine, without keys."""
+    if not isinstance(llm, str | Mapping):
+        core = core_of(llm)
+        return mask(f"{type(core).__name__} {name_of(core)}")
+    match parse_spec(llm):
+        case OpenAISpec(name, base_url):
+            return f"openai:{name}" if base_url is None else f"openai:{name}@{base_url}"
+        case LocalSpec(path):
+            return "local" if path is None else f"local:{path}"
+        case ScriptedSpec():
+            return "scripted"

@@ -1,0 +1,101 @@
+"""The answers in a recording: found by what was asked, not by when, so that runs may do things side by side (E42).
+
+Knows nothing of runs; what is asked of whom is the replay's.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ensemble_notebook.domain.seams.chat_port import ModelReply
+from ensemble_notebook.errors import ReplayError
+from ensemble_notebook.models.recording.exchanges import (
+    RecordedExchange,
+    Request,
+    opening_from_document,
+    outcome_from_document,
+    result_from_document,
+    said,
+)
+from ensemble_notebook.models.recording.port_info import Portrait
+from ensemble_notebook.models.recording.recording_file import Document, advice, read
+from ensemble_notebook.models.recording.request_difference import nearest, shown
+
+
+class Answers:
+    """What a recording holds: its models, and its exchanges, each of which answers once.
+
+    Raises:
+        ReplayError: the file is none, or not whole; names it and the line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.models: dict[str, Portrait] = {}
+        self._exchanges: dict[int, RecordedExchange] = {}
+        for document in read(path):
+            try:
+                self._add(document.content)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise ReplayError(self._incomplete(document, error)) from error
+        self._by_request: dict[Request, list[RecordedExchange]] = defaultdict(list)
+        for exchange in self._exchanges.values():
+            self._by_request[exchange.request].append(exchange)
+        self._taken: dict[Request, int] = defaultdict(int)
+
+    def _add(self, content: Mapping[str, Any]) -> None:
+        if "llm" in content:
+            self.models[content["llm"]] = Portrait.from_document(content)
+            return
+        number, seconds = content["exchange"], float(content["seconds"])
+        outcome, pieces = outcome_from_document(content)
+        self._exchanges[number] = RecordedExchange(
+            number=number, request=self._request(content), outcome=outcome, pieces=pieces, seconds=seconds
+        )
+
+    def _request(self, content: Mapping[str, Any]) -> Request:
+        if "repeats" in content:
+            return self._exchanges[content["repeats"]].request
+        if "continues" not in content:
+            return opening_from_document(content)
+        before = self._exchanges[content["continues"]]
+        if not isinstance(before.outcome, ModelReply):
+            raise ValueError(f"exchange {before.number} has no reply that could be continued")
+        results = map(result_from_document, content.get("results", ()))
+        return (*before.request, *said(before.outcome), *results)
+
+    def _incomplete(self, document: Document, error: Exception) -> str:
+        wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        return f"{self.path}, line {document.line}: here the recording is not whole: {wrong}. {advice(self.path)}"
+
+    def take(self, request: Request) -> RecordedExchange:
+        """The exchange that answers a request; equal ones are answered in the order of the recording.
+
+        Raises:
+            ReplayError: there is none, or none left; shows what differs.
+        """
+        equal = self._by_request.get(request, [])
+        taken = self._taken[request]
+        if taken == len(equal):
+            raise ReplayError(self._refusal(request, equal))
+        self._taken[request] = taken + 1
+        return equal[taken]
+
+    def _refusal(self, request: Request, equal: Sequence[RecordedExchange]) -> str:
+        if equal:
+            times = "once" if len(equal) == 1 else f"{len(equal)} times"
+            return (
+                f"The recording {self.path} answers this request {times} (exchange {equal[0].number}), and now it was "
+                f"made once more. {advice(self.path)}"
+            )
+        llm = request[0][1]
+        closest = nearest(request, (each for each in self._exchanges.values() if each.request[0][1] == llm))
+        if closest is None:
+            return f"The recording {self.path} has no request to the model {llm}. {advice(self.path)}"
+        return (
+            f"The recording {self.path} has no answer to this request. The nearest is exchange {closest.number}; "
+            f"{shown(request, closest.request)}\n{advice(self.path)}"
+        )

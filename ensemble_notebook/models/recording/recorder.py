@@ -1,0 +1,185 @@
+"""Model sources that write down every exchange: a recording, for a later run without any model (E42).
+
+Wraps the Protocols of `domain.seams.chat_port`; knows nothing of what is behind them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ensemble_notebook.domain.seams.chat_port import (
+    ChatPort,
+    ChatSource,
+    Conversation,
+    Fault,
+    ModelReply,
+    ToolCall,
+    ToolSpec,
+)
+from ensemble_notebook.errors import EnsembleError, ValidationError, message_of
+from ensemble_notebook.models.recording.exchanges import (
+    Failed,
+    Outcome,
+    Stopped,
+    opening_to_document,
+    outcome_to_document,
+    result_to_document,
+)
+from ensemble_notebook.models.recording.port_info import Portrait, named
+from ensemble_notebook.models.recording.recording_file import header, is_recording, written
+
+
+class RecordingFile:
+    """A recording that grows. Whole after each exchange, whatever happens then: nothing is kept open or back."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._models: set[str] = set()
+        self._count = 0
+
+    def add_model(self, llm: str, portrait: Portrait) -> None:
+        """Write down what is known of a model, once. The first one replaces what the file held before."""
+        if llm in self._models:
+            return
+        document = written({"llm": llm, **portrait.to_document()})
+        if self._models:
+            self._write(document, "a")
+        else:
+            self._write(header() + document, "w")
+        self._models.add(llm)
+
+    def add_exchange(self, request: Mapping[str, Any], outcome: Outcome, pieces: Sequence[str], seconds: float) -> int:
+        """Write down an exchange; gives back its number."""
+        self._count += 1
+        facts = outcome_to_document(outcome, pieces)
+        # The seconds come last: a document without them was cut off.
+        self._write(written({"exchange": self._count, **request, **facts, "seconds": round(seconds, 3)}), "a")
+        return self._count
+
+    def _write(self, text: str, mode: str) -> None:
+        try:
+            with self._path.open(mode, encoding="utf-8", newline="\n") as file:
+                file.write(text)
+        except OSError as error:
+            raise EnsembleError(f"The recording {self._path} can't be written: {error.strerror}.") from error
+
+
+class RecordingSource:
+    """A `ChatSource` that passes on to another, and writes every exchange to a file.
+
+    The file is begun when the first model is ready, so that a run which never gets there leaves an older recording as
+    it is.
+
+    Args:
+        source: the models.
+        path: of the file; ``~`` is the home folder.
+
+    Raises:
+        ValidationError: there can be no file, or there is one which is no recording.
+    """
+
+    def __init__(self, source: ChatSource, path: str | os.PathLike[str]) -> None:
+        self._source = source
+        self._file = RecordingFile(_checked(Path(path).expanduser().absolute()))
+
+    def check(self, llm: Any) -> None:
+        """As the source that is recorded."""
+        self._source.check(llm)
+
+    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> RecordingPort:
+        """The port of the source, which writes down what goes through it."""
+        port = await self._source.prepare(llm, notice)
+        portrait, name = Portrait.of(port), named(llm)
+        self._file.add_model(name, portrait)
+        return RecordingPort(**portrait.attributes, port=port, llm=name, file=self._file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordingPort(Portrait):
+    """A `ChatPort` whose conversations are written down; all else is as the port has it."""
+
+    port: ChatPort
+    llm: str
+    file: RecordingFile
+
+    def open(
+        self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
+    ) -> RecordingConversation:
+        """Begin a conversation."""
+        request = opening_to_document(self.llm, system, user, tools, schema)
+        return RecordingConversation(self.port, self.port.open(system, user, tools, schema), request, self.file)
+
+    def classify(self, error: Exception) -> Fault:
+        """As the port says."""
+        return self.port.classify(error)
+
+
+class RecordingConversation:
+    """A `Conversation` that is written down: its beginning once, then what each exchange adds."""
+
+    def __init__(
+        self, port: ChatPort, conversation: Conversation, request: dict[str, Any], file: RecordingFile
+    ) -> None:
+        self._port = port
+        self._conversation = conversation
+        self._request = request
+        self._file = file
+
+    def add_tool_result(self, call: ToolCall, text: str) -> None:
+        """Append the answer to a tool call."""
+        self._conversation.add_tool_result(call, text)
+        self._request.setdefault("results", []).append(result_to_document(call, text))
+
+    def input_bound(self) -> int:
+        """As the conversation that is recorded."""
+        return self._conversation.input_bound()
+
+    async def reply(
+        self, on_token: Callable[[str], None] | None = None, *, max_tokens: int | None = None
+    ) -> ModelReply:
+        """Ask for the next reply; it is written down before anybody sees it, and so is a failure."""
+        pieces: list[str] = []
+
+        def hear(piece: str) -> None:
+            pieces.append(piece)
+            if on_token is not None:
+                on_token(piece)
+
+        began = time.monotonic()
+
+        def note(outcome: Outcome) -> int:
+            return self._file.add_exchange(self._request, outcome, pieces, time.monotonic() - began)
+
+        try:
+            reply = await self._conversation.reply(None if on_token is None else hear, max_tokens=max_tokens)
+        except Exception as error:
+            self._request = {"repeats": note(_failed(error, self._port.classify(error)))}
+            raise
+        except BaseException:
+            note(Stopped())
+            raise
+        self._request = {"continues": note(reply)}
+        return reply
+
+
+def _failed(error: Exception, fault: Fault) -> Failed:
+    return Failed(type(error).__name__, message_of(error), fault)
+
+
+def _checked(file: Path) -> Path:
+    """A path at which a recording can be made."""
+    if file.is_dir():
+        raise ValidationError(f"The recording {file} is a folder. Name a file in it.")
+    if not file.parent.is_dir():
+        raise ValidationError(f"The recording {file} has no place: there is no folder {file.parent}. Make it first.")
+    try:
+        if file.exists() and file.stat().st_size and not is_recording(file):
+            raise ValidationError(f"{file} is no recording, and would be overwritten. Record to another file.")
+    except OSError as error:
+        raise ValidationError(f"The recording {file} can't be made: {error.strerror}.") from error
+    return file

@@ -1,0 +1,218 @@
+"""A model source that answers from a recording, strictly and offline (E42): no model, no key, no connection.
+
+Requests are known by what they say, not by when they come, so that runs may do things side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+from ensemble_notebook.domain.outputs.metrics import NO_USAGE
+from ensemble_notebook.domain.outputs.secrets import protect
+from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
+from ensemble_notebook.errors import ReplayError
+from ensemble_notebook.models.langchain import langchain_model as adoption
+from ensemble_notebook.models.langchain.langchain_port import to_function
+from ensemble_notebook.models.langchain.model_faults import classify
+from ensemble_notebook.models.langchain.token_bounds import message_bound, request_bound
+from ensemble_notebook.models.model_spec import OpenAISpec, parse_spec
+from ensemble_notebook.models.openai.client import KEY_VARIABLE
+from ensemble_notebook.models.openai.response_schema import response_format
+from ensemble_notebook.models.recording.exchanges import (
+    Failed,
+    RecordedExchange,
+    Request,
+    Stopped,
+    answered,
+    opening,
+    said,
+)
+from ensemble_notebook.models.recording.port_info import Portrait, named
+from ensemble_notebook.models.recording.recorded_answers import Answers
+from ensemble_notebook.models.recording.recording_file import advice
+
+# A request that nobody waited for in the recording is left without an answer for a little longer than it was then, so
+# that whatever ended it then can end it again.
+_PATIENCE_S: Final = 1.0
+
+
+class ReplayedError(Exception):
+    """A failure of a recording. Its class has the name of the error that there was.
+
+    Attributes:
+        fault: what it meant.
+    """
+
+    fault: Fault
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The class is made again by its name."""
+        return _replayed, (Failed(type(self).__name__, str(self), self.fault),)
+
+
+def _replayed(failed: Failed) -> ReplayedError:
+    error: ReplayedError = type(failed.error, (ReplayedError,), {})(failed.message)
+    error.fault = failed.fault
+    return error
+
+
+class ReplaySource:
+    """A `ChatSource` that answers from a recording.
+
+    Args:
+        path: of the file; ``~`` is the home folder.
+        pace: how much of the recorded time each answer takes: 0 for none, 1 for as long as it was.
+
+    Raises:
+        ReplayError: the file is no recording, or not whole.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, pace: float = 0.0) -> None:
+        self._answers = Answers(Path(path).expanduser().absolute())
+        self._pace = pace
+        self._has_told = False
+
+    def check(self, llm: Any) -> None:
+        """Whether a spec is one. Keys, files and servers need not be there.
+
+        Raises:
+            ValidationError: it is none.
+        """
+        _protect_key(llm)
+        named(llm)
+
+    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ReplayPort:
+        """The port of a model in the recording.
+
+        Raises:
+            ReplayError: the recording has no such model.
+        """
+        _protect_key(llm)
+        name, models = named(llm), self._answers.models
+        if name not in models:
+            known = ", ".join(models) or "none"
+            raise ReplayError(
+                f"The recording {self._answers.path} has no model {name}; it has: {known}. "
+                f"Use the same model, or record anew: run(record={str(self._answers.path)!r})."
+            )
+        if not self._has_told:
+            self._has_told = True
+            notice(f"Replaying {self._answers.path.name}: no model is asked.")
+        return ReplayPort(**models[name].attributes, llm=name, answers=self._answers, pace=self._pace)
+
+
+def _protect_key(llm: Any) -> None:
+    """Mask the key that a model would have, if it is there: what was masked in the recording has to be masked now."""
+    if not isinstance(llm, str | Mapping):
+        adoption.protect_secrets(adoption.core_of(llm))
+    elif isinstance(spec := parse_spec(llm), OpenAISpec):
+        protect(os.environ.get(spec.api_key_env or KEY_VARIABLE, "").strip())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReplayPort(Portrait):
+    """A `ChatPort` without a model."""
+
+    llm: str
+    answers: Answers
+    pace: float
+
+    def open(
+        self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
+    ) -> ReplayConversation:
+        """Begin a conversation."""
+        request = opening(self.llm, system, user, tools, schema)
+        bound = self._options_bound(tools, schema) + _message_bound(system) + _message_bound(user)
+        return ReplayConversation(self.answers, request, bound, self.pace)
+
+    def _options_bound(self, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None) -> int:
+        """As of the port that was recorded, so that a budget is used up at the same request (E36)."""
+        if self.is_scripted:
+            return 0
+        options: list[dict[str, Any]] = []
+        if tools and self.calls_tools:
+            options.append({"tools": [to_function(tool) for tool in tools]})
+        if schema is not None:
+            options.append({"extra_body": {"response_format": response_format(schema)}})
+        return request_bound(options)
+
+    def classify(self, error: Exception) -> Fault:
+        """What it meant when it was recorded; a refusal of the recording has cost nothing."""
+        if isinstance(error, ReplayedError):
+            return error.fault
+        if isinstance(error, ReplayError):
+            return Fault(reason=type(error).__name__, is_transient=False, usage=NO_USAGE)
+        return classify(error)
+
+
+class ReplayConversation:
+    """A `Conversation` with a recording."""
+
+    def __init__(self, answers: Answers, request: Request, bound: int, pace: float) -> None:
+        self._answers = answers
+        self._request = request
+        self._bound = bound
+        self._pace = pace
+
+    def add_tool_result(self, call: ToolCall, text: str) -> None:
+        """Append the answer to a tool call."""
+        self._request = (*self._request, answered(call.id, call.name, text))
+        self._bound += _message_bound(text, name=call.name, tool_call_id=call.id)
+
+    def input_bound(self) -> int:
+        """Tokens that the next request could have had at most."""
+        return self._bound
+
+    async def reply(
+        self,
+        on_token: Callable[[str], None] | None = None,
+        *,
+        max_tokens: int | None = None,  # noqa: ARG002 - depends on what others had spent by then: no part of the request
+    ) -> ModelReply:
+        """What came of the same request in the recording: its reply, or its failure.
+
+        Raises:
+            ReplayError: the recording has no answer.
+            ReplayedError: the recorded failure.
+        """
+        exchange = self._answers.take(self._request)
+        seconds = exchange.seconds * self._pace
+        match exchange.outcome:
+            case Failed() as failed:
+                await asyncio.sleep(seconds)
+                raise _replayed(failed)
+            case Stopped():
+                await asyncio.sleep(exchange.seconds + _PATIENCE_S)
+                raise ReplayError(self._without_reply(exchange))
+            case ModelReply() as reply:
+                await _spoken(exchange.pieces or (reply.text,), seconds, on_token)
+                self._request = (*self._request, *said(reply))
+                calls = [{"name": each.name, "args": each.arguments, "id": each.id} for each in reply.tool_calls]
+                self._bound += _message_bound(reply.text, tool_calls=[each | {"type": "tool_call"} for each in calls])
+                return reply
+
+    def _without_reply(self, exchange: RecordedExchange) -> str:
+        path = self._answers.path
+        return (
+            f"Exchange {exchange.number} of the recording {path} has no reply: it was stopped after "
+            f"{exchange.seconds:g} s. {advice(path)}"
+        )
+
+
+def _message_bound(text: str, **more: Any) -> int:
+    return message_bound(SimpleNamespace(content=text, additional_kwargs={}, **more))
+
+
+async def _spoken(pieces: Iterable[str], seconds: float, on_token: Callable[[str], None] | None) -> None:
+    """Take the time of a reply; give its pieces to whoever listens."""
+    heard = [piece for piece in pieces if piece] if on_token is not None else []
+    for piece in heard or ("",):
+        await asyncio.sleep(seconds / max(1, len(heard)))
+        if piece and on_token is not None:
+            on_token(piece)

@@ -1,0 +1,1 @@
+"""A run on screen while it goes on: widget, terminal table, reviews, interrupts."""

@@ -1,0 +1,176 @@
+"""Asks the person at a cell for the run that is going on there: in its timeline, else by ``input`` (W13, C35).
+
+A question arises on the run's loop. The timeline answers it from whatever thread its messages come on; a prompt needs
+the main thread, which waits for the run and looks here now and then. Knows nothing of how a question is drawn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest, Verdict
+from ensemble_notebook.domain.events import Event, ReviewRequested
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.ensemble.review_handlers import NOBODY, converse, end_of, title_of
+from ensemble_notebook.notebook.live.interrupt_guard import InterruptGuard
+
+# A page says that it is there when it has opened the timeline, which may be about to happen.
+PATIENCE_S: Final = 2.0
+
+
+class CellReviewer:
+    """The review handler of one run: `ask`. Also a listener, to know which span a question is drawn as.
+
+    Where nobody can be asked (no page, no input, as under nbconvert or papermill), a question is not waited for: its
+    `on_timeout` decides at once, and the cell says so.
+
+    Args:
+        has_timeline: a timeline is going to be shown, whose buttons may work.
+        has_console: somebody waits in `attend`, so that there can be a prompt.
+        is_asked: False where the ensemble has a handler of its own, which is asked instead.
+    """
+
+    def __init__(self, *, has_timeline: bool, has_console: bool, is_asked: bool = True) -> None:
+        self.is_asked = is_asked
+        self._has_timeline = has_timeline
+        self._has_console = has_console
+        self._is_heard = False
+        self._lock = threading.Lock()
+        self._question: _Question | None = None
+        self._spans: dict[str, ReviewRequest] = {}
+        self._early: tuple[str, ReviewDecision] | None = None
+
+    async def ask(self, request: ReviewRequest) -> ReviewDecision:
+        """The decision of the person at the cell.
+
+        Raises:
+            TimeoutError: nobody can be asked.
+        """
+        question = _Question(request)
+        if not (self._has_console or self._has_timeline):
+            question.give_up()
+        self._question = question
+        try:
+            return await asyncio.wrap_future(question.answer)
+        finally:
+            self._question = None
+            question.withdraw()
+
+    # --- The timeline -------------------------------------------------------------------------------------------------
+
+    def hear(self) -> None:
+        """A page has sent something while the cell was busy: its buttons do work."""
+        self._is_heard = True
+
+    def on_event(self, event: Event) -> None:
+        """Note which span a request belongs to."""
+        if isinstance(event, ReviewRequested):
+            with self._lock:
+                self._spans[event.span_id] = event.request
+                early, self._early = self._early, None
+            if early is not None:
+                self.answer(*early)
+
+    def answer(self, span_id: str, decision: ReviewDecision) -> None:
+        """An answer from the timeline. One to a question that is not asked any more changes nothing."""
+        with self._lock:
+            request = self._spans.get(span_id)
+            if request is None:  # the timeline has heard of it before this listener
+                self._early = (span_id, decision)
+                return
+        question = self._question
+        if question is not None and question.request is request and decision.verdict in request.verdicts:
+            question.settle(decision)
+
+    def text_of(self, span_id: str) -> str | None:
+        """All of what is asked, secrets masked, so that it can be edited; None once it is not asked any more."""
+        request, question = self._spans.get(span_id), self._question
+        return mask(request.text) if question is not None and question.request is request else None
+
+    # --- The prompt ---------------------------------------------------------------------------------------------------
+
+    def attend(self, guard: InterruptGuard, paused: Callable[[], AbstractContextManager[None]]) -> None:
+        """Ask by ``input`` what the timeline can't; for the main thread, between two looks at the run.
+
+        Args:
+            guard: of the cell; an interrupt at the prompt stops the run.
+            paused: whatever moves on the screen rests inside.
+        """
+        question = self._question
+        if question is None or self._is_for_timeline(question):
+            return
+        try:
+            with paused(), question.at_prompt(guard):
+                decision = converse(question.request, input, print)
+        except KeyboardInterrupt:
+            return  # the run is being stopped, or the question was answered elsewhere, or is too late
+        except NOBODY:
+            question.give_up()
+        else:
+            question.settle(decision)
+
+    def _is_for_timeline(self, question: _Question) -> bool:
+        return self._has_timeline and (self._is_heard or question.age_s < PATIENCE_S)
+
+
+class _Question:
+    """One request, on its way to a person."""
+
+    def __init__(self, request: ReviewRequest) -> None:
+        self.request = request
+        self.answer: Future[ReviewDecision] = Future()
+        self._asked_at = time.monotonic()
+        self._recall: Callable[[], None] | None = None
+
+    @property
+    def age_s(self) -> float:
+        """For how long it has been asked."""
+        return time.monotonic() - self._asked_at
+
+    def settle(self, decision: ReviewDecision) -> None:
+        """The answer; the first one counts."""
+        with suppress(InvalidStateError):
+            self.answer.set_result(decision)
+
+    def give_up(self) -> None:
+        """Nobody is there."""
+        sys.stdout.write(f"{title_of(self.request)} Nobody can be asked here: {end_of(self.request)}.\n")
+        with suppress(InvalidStateError):
+            self.answer.set_exception(TimeoutError("Nobody can be asked here."))
+
+    def withdraw(self) -> None:
+        """It is answered, too late, or of no interest any more: a prompt that still shows it is left."""
+        self.answer.cancel()
+        recall = self._recall
+        if recall is not None:
+            recall()
+
+    @contextmanager
+    def at_prompt(self, guard: InterruptGuard) -> Iterator[None]:
+        """While it is asked on the main thread.
+
+        Raises:
+            KeyboardInterrupt: from inside; the prompt was interrupted, or the question withdrawn.
+        """
+        with guard.blocking():
+            self._recall = guard.recall
+            try:
+                if self.answer.done():
+                    raise KeyboardInterrupt
+                yield
+            finally:
+                self._recall = None
+
+
+def decision_of(verdict: Any, text: Any) -> ReviewDecision | None:
+    """A decision as the timeline sends it; None for what is none."""
+    if verdict not in list(Verdict) or not isinstance(text, str):
+        return None
+    return ReviewDecision(verdict=Verdict(verdict), text=text)

@@ -1,0 +1,91 @@
+"""The listener behind a live view: folds events as they come, and paints at most every tenth of a second.
+
+Events arrive on the listener's own thread and are only folded there, so a slow view never holds up the run; painting
+has a thread of its own, in the context of the cell, so that what it shows lands there (E17: it asks for streamed
+replies, because somebody watches).
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ensemble_notebook.domain.events import Event, RunEnded
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import Wire
+
+if TYPE_CHECKING:
+    from ensemble_notebook.domain.definitions.cost import CostConfiguration
+
+INTERVAL_S: Final = 0.1
+LAST_PAINT_LIMIT_S: Final = 2.0
+
+logger = logging.getLogger(__name__)
+
+
+class View(Protocol):
+    """Something that shows a run while it goes on."""
+
+    @property
+    def pulse_s(self) -> float | None:
+        """It is painted after so many seconds even if nothing has happened; None: only when something has."""
+
+    def paint(self, is_last: bool, /) -> None:
+        """Show what has changed. Called by one thread."""
+
+
+class Live:
+    """One run as it happens.
+
+    Attributes:
+        wire: the run so far, for views.
+        wants_tokens: replies are to be streamed.
+    """
+
+    wants_tokens: Final = True
+
+    def __init__(self, cost: CostConfiguration | None = None) -> None:
+        self._fold = TraceFold(cost)
+        self.wire = Wire(self._fold)
+        self._changed = threading.Event()
+        self._is_over = threading.Event()
+        self._painter: threading.Thread | None = None
+
+    def on_event(self, event: Event) -> None:
+        """Take in the next event; what comes after the end belongs to another run."""
+        if self._is_over.is_set():
+            return
+        self._fold.add(event)
+        if isinstance(event, RunEnded):
+            self._is_over.set()
+        self._changed.set()
+
+    def show(self, view: View) -> None:
+        """Let a view follow the run; it is painted at once."""
+        self._changed.set()
+        work = contextvars.copy_context().run
+        self._painter = threading.Thread(target=work, args=(self._paint, view), name="ensemble-painter", daemon=True)
+        self._painter.start()
+
+    def close(self) -> None:
+        """Wait, for a moment, until the end has arrived and is painted; then nothing is painted any more."""
+        self._is_over.wait(LAST_PAINT_LIMIT_S)
+        self._is_over.set()
+        self._changed.set()
+        if self._painter is not None:
+            self._painter.join(LAST_PAINT_LIMIT_S)
+
+    def _paint(self, view: View) -> None:
+        is_last = False
+        while not is_last:
+            self._changed.wait(view.pulse_s)
+            self._changed.clear()
+            is_last = self._is_over.is_set()
+            try:
+                view.paint(is_last)
+            except Exception:
+                logger.exception("The live view %s failed; the run goes on without it.", type(view).__name__)
+                return
+            self._is_over.wait(INTERVAL_S)

@@ -1,0 +1,118 @@
+"""The live table in terminal IPython (C30): the static picture's chart, drawn again and again in one place.
+
+Only for a real terminal; where output goes elsewhere, nothing could move.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ensemble_notebook.notebook.picture.chart import MARKS, Chart, chart_of
+from ensemble_notebook.notebook.picture.safe_markdown import plain
+
+if TYPE_CHECKING:
+    from ensemble_notebook.trace.timeline.timeline_messages import Wire
+
+_STYLES: Final = {
+    "llm": "blue",
+    "tool": "cyan",
+    "handler": "cyan",
+    "delegation": "cyan",
+    "review": "yellow",
+    "wait": "yellow",
+    "waiting": "yellow",
+    "completed_with_warnings": "yellow",
+    "budget_exceeded": "yellow",
+    "exited_early": "yellow",
+    "critical": "blue",
+    "task": "bright_black",
+    "pending": "bright_black",
+    "backoff": "yellow",
+    "running": "blue",
+    "error": "red",
+    "failed": "red",
+    "cancelled": "bright_black",
+    "interrupted": "yellow",
+    "ok": "green",
+    "completed": "green",
+    "skipped": "bright_black",
+}
+
+
+class TerminalTable:
+    """A view of a run in a terminal."""
+
+    pulse_s: Final = 0.5
+
+    def __init__(self, wire: Wire, console: Console) -> None:
+        self._wire = wire
+        self._console = console
+        self._lock = threading.Lock()
+        self._live: Live | None = None
+        self._start()
+
+    def paint(self, _is_last: bool, /) -> None:
+        """Draw the table again."""
+        with self._lock:
+            if self._live is not None:
+                self._live.update(drawn(chart_of(self._wire.snapshot())), refresh=True)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The table is gone inside, so that a person can be asked something in its place."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start()
+
+    def close(self) -> None:
+        """Leave the last table behind, for good."""
+        self._stop()
+        self._console.print(drawn(chart_of(self._wire.snapshot())))
+
+    def _start(self) -> None:
+        with self._lock:
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+
+    def _stop(self) -> None:
+        with self._lock:
+            if self._live is not None:
+                self._live.stop()
+                self._live = None
+
+
+def drawn(chart: Chart) -> Any:
+    """A chart for rich."""
+    title = Text.assemble((f"{MARKS[chart.status]} {chart.title}", f"bold {_STYLES.get(chart.status, 'blue')}"))
+    for fact in chart.facts:
+        title.append(" · ", "bright_black").append(plain(fact))
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False, header_style="bright_black")
+    for head in ("task", "agent", chart.axis[0] + chart.axis[1].rjust(40 - len(chart.axis[0]))):
+        table.add_column(head, no_wrap=True)
+    for head in chart.heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    notes = []
+    for line in chart.lines:
+        style = _STYLES.get(line.status, "")
+        name = Text.assemble(
+            "  " * line.depth,
+            (MARKS[line.status], style),
+            " ",
+            ("↳ " if line.is_worker else "", "bright_black"),
+            (plain(line.name), "bold" if line.is_phase else ""),
+        )
+        bar = Text.assemble(*((piece.text, _STYLES.get(piece.kind, "")) for piece in line.bar))
+        table.add_row(name, Text(plain(line.agent), "bright_black"), bar, *line.cells)
+        notes += [Text(plain(f"{line.name}: {note}"), style) for note in line.notes]
+    notes += [Text(plain(f"! {note}"), "yellow") for note in chart.notes]
+    return Group(title, table, *notes)

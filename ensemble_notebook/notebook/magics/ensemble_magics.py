@@ -1,0 +1,200 @@
+"""The magics: ``%%ensemble`` runs a cell, ``%ensemble`` tells about it (CELL section 3).
+
+Wires the reading of a cell, the run and the screen together. Holds no state but the configuration, so that reloading
+the extension loses nothing. What is heavy is imported when a cell needs it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from traitlets import Bool, Enum, Unicode
+
+from ensemble_notebook.cell.language.options import Options, option_help, parse_options
+from ensemble_notebook.errors import RunInterrupted, ValidationError, did_you_mean
+
+if TYPE_CHECKING:
+    from ensemble_notebook.cell.cell import Cell
+    from ensemble_notebook.ensemble.ensemble import Ensemble
+    from ensemble_notebook.ensemble.run_handle import RunHandle
+    from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer
+    from ensemble_notebook.notebook.live.screens import Screen
+
+_OVERVIEW: Final = """\
+Teams of language-model agents in a notebook cell.
+
+  %%ensemble                runs the ensemble that the cell declares, in YAML
+  %ensemble help            its options, with examples
+  %ensemble version         the version
+  %config EnsembleMagics    the defaults: llm, timeline, display
+
+The smallest cell:
+
+  %%ensemble
+  - Name three facts about tides
+  - Write a haiku from them
+"""
+
+
+@magics_class
+class EnsembleMagics(Magics):
+    """``%config EnsembleMagics`` shows and sets the defaults of ``%%ensemble``."""
+
+    llm = Unicode(
+        None, allow_none=True, help="The model of ensembles that name none: local, openai:NAME, a variable, ..."
+    ).tag(config=True)
+    timeline = Bool(True, help="Show the timeline; --no-timeline leaves it out for one cell.").tag(config=True)
+    display = Enum(
+        ("auto", "widget", "static", "text"),
+        "auto",
+        help="How runs are shown. auto: a live widget in a notebook, a table in a terminal, a picture where nobody "
+        "watches. The environment variable ENSEMBLE_NOTEBOOK_DISPLAY says the same for all kernels.",
+    ).tag(config=True)
+
+    @no_var_expand
+    @line_cell_magic
+    def ensemble(self, line: str, cell: str | None = None) -> None:
+        """Run the ensemble that the cell declares."""
+        if cell is None:
+            _write(_told(line))
+            return
+        options = parse_options(line)
+        if options.wants_help:
+            _write(option_help())
+            return
+        read = self._read(cell, options)
+        if options.is_dry_run:
+            self._show_plan(read)
+        elif options.is_definition:
+            self._names[options.out] = read.build(self._names)
+        else:
+            self._run(read.build(self._names), read.inputs, options)
+
+    ensemble.__doc__ = option_help()
+
+    def _read(self, text: str, options: Options) -> Cell:
+        """Read a cell; imports and evaluates nothing (C4)."""
+        from ensemble_notebook.cell.reader import read_cell
+
+        needs_inputs = not (options.is_dry_run or options.is_definition)
+        overrides = options.overrides
+        read = read_cell(text, self._names, overrides=overrides, needs_inputs=needs_inputs)
+        if self.llm and read.definition.llm is None:
+            overrides["llm"] = self.llm
+            read = read_cell(text, self._names, overrides=overrides, needs_inputs=needs_inputs)
+        for notice in read.notices:
+            _write(f"{f'Line {notice.line}' if notice.line else 'Options'}: {notice.message}\n")
+        return read
+
+    @property
+    def _names(self) -> dict[str, Any]:
+        """The notebook's variables."""
+        assert self.shell is not None
+        names: dict[str, Any] = self.shell.user_ns
+        return names
+
+    def _show_plan(self, read: Cell) -> None:
+        from ensemble_notebook.notebook.live.screens import display
+
+        for warning in read.warnings:
+            _write(f"Warning: {warning}\n")
+        display(read.plan)
+        if (estimate := read.estimate()) is not None:
+            _write(f"Estimate: {estimate}.\n")
+
+    def _run(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options) -> None:
+        from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer
+        from ensemble_notebook.notebook.live.display_mode import mode_of
+        from ensemble_notebook.notebook.live.screens import screen_for
+
+        assert self.shell is not None
+        screen = screen_for(
+            mode_of(self.shell, self.display),
+            ensemble.cost,
+            has_timeline=self.timeline and options.has_timeline,
+            is_background=options.is_background,
+        )
+        reviewer = CellReviewer(
+            has_timeline=screen.has_buttons,
+            has_console=not options.is_background,
+            is_asked=ensemble.review_handler is None,
+        )
+        start = partial(
+            ensemble.start,
+            inputs,
+            timeout=options.timeout,
+            record=options.record,
+            replay=options.replay,
+            listeners=(*screen.listeners, reviewer),
+            review_handler=reviewer.ask,
+        )
+        if options.is_background:
+            handle = start()
+            self._names[options.out] = handle
+            screen.open(handle.plan)
+            screen.follow(handle, reviewer)
+            _start_waiting(handle, screen)
+        else:
+            self._run_here(start, options.out, screen, reviewer)
+
+    def _run_here(self, start: Callable[[], RunHandle], out: str, screen: Screen, reviewer: CellReviewer) -> None:
+        """Run to the end. An interrupt at any moment stops the run, and what was done by then is bound (E35, C13).
+
+        Where the run could not be stopped in time, its handle is bound, which has the output later.
+        """
+        from ensemble_notebook.notebook.live.interrupt_guard import InterruptGuard
+
+        with InterruptGuard() as guard:
+            handle = start()
+            guard.call(handle.cancel)
+            try:
+                screen.open(handle.plan)
+                screen.follow(handle, reviewer)
+                handle.result(while_waiting=lambda: reviewer.attend(guard, screen.paused))
+            except RunInterrupted:
+                raise
+            except KeyboardInterrupt:
+                handle.interrupted()
+            finally:
+                self._names[out] = handle if handle.output is None else handle.output
+                screen.close(handle.output)
+
+
+def _start_waiting(handle: RunHandle, screen: Screen) -> None:
+    """Close the screen when a run in the background has ended, in the context of the cell that started it."""
+
+    def wait() -> None:
+        with suppress(BaseException):  # whoever asks the handle gets what it raises; here only the end matters
+            handle.result()
+        screen.close(handle.output)
+
+    work = contextvars.copy_context().run
+    threading.Thread(target=work, args=(wait,), name="ensemble-background", daemon=True).start()
+
+
+def _told(line: str) -> str:
+    """What the line magic says.
+
+    Raises:
+        ValidationError: it has no such word, or the line was meant to be a cell.
+    """
+    from ensemble_notebook import __version__
+
+    answers = {"": _OVERVIEW, "help": option_help(), "version": f"ensemble-notebook {__version__}\n"}
+    word = line.strip().lstrip("-")
+    if word not in answers:
+        hint = did_you_mean(word, [each for each in answers if each])
+        raise ValidationError(f"%ensemble knows no {line.strip()!r}.{hint} A cell that runs begins with %%ensemble.")
+    return answers[word]
+
+
+def _write(text: str) -> None:
+    """To the cell, as plain text."""
+    sys.stdout.write(text)

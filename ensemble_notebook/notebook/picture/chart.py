@@ -1,0 +1,210 @@
+"""The static picture's layout: rows of a trace in, lines of text with bars of block characters out.
+
+Pure: the same rows give the same chart, whether they come from a live run or a finished one; a plan gives one, too.
+The HTML, the plain text and the terminal's table draw what stands here; they know nothing of scales, and this knows
+nothing of them. Rows are those of the wire, so a bar here and a bar in the widget can't differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
+from ensemble_notebook.notebook.picture.bars import GLYPHS, Piece, level_bar
+from ensemble_notebook.notebook.picture.chart_lines import Line, lines_of
+from ensemble_notebook.notebook.picture.wording import count, duration, money, plural
+
+MOST_LINES: Final = 100
+MARKS: Final = {
+    "pending": "○",
+    "running": "●",
+    "waiting": "‖",
+    "ok": "✓",
+    "completed": "✓",
+    "completed_with_warnings": "⚠",
+    "budget_exceeded": "⚠",
+    "exited_early": "⚠",
+    "error": "✕",
+    "failed": "✕",
+    "cancelled": "⊘",
+    "interrupted": "⊘",
+    "skipped": "↷",
+}
+_LEGEND: Final = {
+    "llm": "model",
+    "tool": "tool",
+    "handler": "handler",
+    "delegation": "handed on",
+    "review": "review",
+    "task": "between calls",
+    "backoff": "back-off",
+    "wait": "held back",
+    "critical": "longest chain",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A run, or a plan, on one scale.
+
+    Attributes:
+        status, title: of the status line.
+        facts: what else the status line says, in order of importance.
+        axis: texts at the start and the end of the bars.
+        heads: of the columns beside the bars.
+        lines: phases and tasks, in order of declaration.
+        notes: warnings of the run, and the error that ended it where no task tells it.
+        legend: the pieces that need a word of explanation: characters, kind, word.
+    """
+
+    status: str
+    title: str
+    facts: tuple[str, ...]
+    axis: tuple[str, str]
+    heads: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+    legend: tuple[tuple[Piece, str], ...]
+
+
+def chart_of(snapshot: Mapping[str, Any]) -> Chart:
+    """The chart of a wire snapshot, live or saved."""
+    run, rows = snapshot["run"], snapshot["rows"]
+    end = max([float(run.get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows), 1.0])
+    lines = list(lines_of(rows, end, run["currency"]))
+    return _chart(
+        status=run["status"],
+        title=_title(run),
+        facts=(*_facts(run), *_script(run, rows)),
+        axis=("0 s", duration(end)),
+        heads=("time", "tokens", "cost"),
+        lines=lines,
+        notes=[*_failure(run, lines), *run["warnings"], *filter(None, [run.get("note")])],
+    )
+
+
+def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
+    """The chart of what is going to happen: every task at its level, as wide as all others."""
+    level = {name: number for number, group in enumerate(plan.groups) for name in group}
+    critical = set(plan.critical_path)
+    members: dict[str | None, list[PlannedTask]] = {}
+    for task in plan.tasks:
+        members.setdefault(task.phase, []).append(task)
+    lines: list[Line] = []
+    for phase, after in plan.phases.items() or [(None, ())]:
+        if phase is not None:
+            lines.append(Line(is_phase=True, name=phase, status="pending", cells=(", ".join(after), "")))
+        lines += [
+            _planned_line(task, level_bar(level[task.name], len(plan.groups), is_critical=task.name in critical))
+            for task in members.get(phase, ())
+        ]
+    return _chart(
+        status="pending",
+        title=title,
+        facts=[
+            plural(plan.total_tasks, "task"),
+            f"up to {plan.max_parallelism} at once",
+            f"longest chain {plural(plan.estimated_rounds, 'task')}",
+        ],
+        axis=("first", "last"),
+        heads=("after", "model") if plan.phases else ("reads", "model"),
+        lines=lines,
+        notes=(),
+    )
+
+
+def _title(run: Mapping[str, Any]) -> str:
+    if run.get("exit_reason") == "timeout":
+        return "timed out"
+    return "waiting for you" if run.get("waiting") and run["status"] == "running" else run["status"].replace("_", " ")
+
+
+def _chart(
+    *, heads: Sequence[str], lines: Sequence[Line], facts: Iterable[str], notes: Iterable[str], **rest: Any
+) -> Chart:
+    """Put together, without the columns in which nothing stands, and with no more lines than a page holds."""
+    lines, left_out = _the_most_telling(lines)
+    used = [index for index in range(len(heads)) if any(line.cells[index] for line in lines)]
+    kinds = {piece.kind for line in lines for piece in line.bar}
+    return Chart(
+        heads=tuple(heads[index] for index in used),
+        lines=tuple(_with_cells(line, used) for line in lines),
+        facts=tuple(facts),
+        notes=(*notes, *left_out),
+        legend=tuple((Piece(GLYPHS[kind], kind), word) for kind, word in _LEGEND.items() if kind in kinds),
+        **rest,
+    )
+
+
+def _the_most_telling(lines: Sequence[Line]) -> tuple[Sequence[Line], Iterable[str]]:
+    """At most `MOST_LINES` lines, in their order: what did not end well comes before what did."""
+    if len(lines) <= MOST_LINES:
+        return lines, ()
+    ranked = sorted(range(len(lines)), key=lambda index: lines[index].status in ("ok", "pending"))
+    shown = [lines[index] for index in sorted(ranked[:MOST_LINES])]
+    return shown, [f"{len(lines) - MOST_LINES} more lines are not shown here"]
+
+
+def _with_cells(line: Line, used: Sequence[int]) -> Line:
+    return replace(line, cells=tuple(line.cells[index] for index in used))
+
+
+def _facts(run: Mapping[str, Any]) -> Iterable[str]:
+    if run.get("name"):
+        yield run["name"]
+    yield duration(float(run.get("elapsed_ms") or 0))
+    yield f"{run['tasks_done']}/{plural(run['tasks_total'], 'task')}"
+    if calls := run["llm_call_count"]:
+        used = (run.get("input_tokens") or 0) + (run.get("output_tokens") or 0)
+        at_least = "" if run["tokens_complete"] else "at least "
+        yield f"{at_least}{count(used)} tokens in {plural(calls, 'model call')}"
+    if run.get("cost"):
+        yield ("" if run["cost_complete"] else "at least ") + money(run["cost"], run["currency"])
+    elif calls and run.get("cost") is None:
+        yield "cost unknown"
+    yield from _budget(run)
+    for field, noun in (("tool_call_count", "tool call"), ("errors", "error"), ("retries", "retry")):
+        if number := run.get(field):
+            yield plural(number, noun)
+    if number := run.get("tasks_skipped"):
+        yield f"{number} skipped"
+
+
+def _script(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """That a script answered for a model, for all or for some (E41)."""
+    if run.get("is_scripted"):
+        is_mixed = any(row["kind"] == "llm" and not row.get("is_scripted") for row in rows)
+        yield "scripted and real models" if is_mixed else "scripted replies, no model"
+
+
+def _budget(run: Mapping[str, Any]) -> Iterable[str]:
+    """How much of the budget is spent, by the limit that is nearest."""
+    budget = run.get("budget") or {}
+    limits: dict[str, Callable[[Any], str]] = {
+        "cost": lambda most: money(most, run["currency"]),
+        "tokens": lambda most: f"{count(int(most))} tokens",
+        "llm_calls": lambda most: plural(int(most), "model call"),
+    }
+    shares = [
+        (float(budget.get(name) or 0) / most, word(most))
+        for name, word in limits.items()
+        if (most := budget.get(f"max_{name}"))
+    ]
+    if shares:
+        share, limit = max(shares)
+        yield f"{share:.0%} of {limit}"
+
+
+def _failure(run: Mapping[str, Any], lines: Sequence[Line]) -> Iterable[str]:
+    """The error that ended the run, unless a task shows it."""
+    error = run.get("error")
+    if error and run["status"] == "failed" and not any(line.status == "error" and not line.is_phase for line in lines):
+        yield f"{error['type']}: {error['message']}"
+
+
+def _planned_line(task: PlannedTask, bar: tuple[Piece, ...]) -> Line:
+    cells = (", ".join(task.context), task.llm or "")
+    depth = 0 if task.phase is None else 1
+    return Line(name=task.name, depth=depth, agent=task.agent, status="pending", bar=bar, cells=cells)

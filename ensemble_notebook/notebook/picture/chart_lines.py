@@ -1,0 +1,157 @@
+"""The lines of the static picture: the rows of phases and tasks, in order, with a bar, numbers and notes for each.
+
+Pure, like the chart that they are put together to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ensemble_notebook.notebook.picture.bars import Piece, Row, stop_of, task_bar
+from ensemble_notebook.notebook.picture.wording import count, duration, money, plural
+
+_LINES: Final = ("phase", "task")
+_DRAWN: Final = ("llm", "tool", "attempt", "delegation", "review", "wait")
+_ANSWERS: Final = {
+    "edit": "edited in a review",
+    "retry": "sent back by a review",
+    "reject": "rejected by a review",
+    "exit_early": "a review ended the run",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One task, or the heading of a phase.
+
+    Attributes:
+        span_id: of the task or phase; empty in a plan.
+        is_phase: True for a heading.
+        depth: 1 for a task in a phase, one more for each time that its work was handed on.
+        is_worker: it was handed on by the task above.
+        status: as in the rows.
+        bar: pieces from the left; together at most as many characters as a bar is wide, and a mark.
+        cells: texts, one for each of the chart's `heads`.
+        notes: what went wrong or was left out, one sentence each.
+    """
+
+    span_id: str = ""
+    is_phase: bool = False
+    depth: int = 0
+    is_worker: bool = False
+    name: str
+    agent: str = ""
+    status: str
+    bar: tuple[Piece, ...] = ()
+    cells: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def lines_of(rows: Sequence[Row], end: float, currency: str) -> Iterable[Line]:
+    """Phases and tasks in order of declaration; what a task handed on stands below it.
+
+    Args:
+        rows: of the wire.
+        end: of the time axis, in milliseconds.
+        currency: of the costs.
+    """
+    known = {row["span_id"]: row for row in rows}
+    below: dict[str | None, list[Row]] = {}
+    parts: dict[str | None, list[Row]] = {}
+    for row in rows:
+        if row["kind"] in _LINES:
+            below.setdefault(_around(row, known, _LINES), []).append(row)
+        elif row["kind"] in _DRAWN:
+            parts.setdefault(_around(row, known, ("task",)), []).append(row)
+
+    def walk(above: Row | None, depth: int) -> Iterable[Line]:
+        for row in below.get(None if above is None else above["span_id"], ()):
+            if row["kind"] == "phase":
+                yield _phase_line(row, end)
+            else:
+                line = _task_line(row, parts.get(row["span_id"], ()), end, currency)
+                yield replace(line, depth=depth, is_worker=above is not None and above["kind"] == "task")
+            yield from walk(row, depth + 1)
+
+    return walk(None, 0)
+
+
+def _around(row: Row, known: Mapping[str, Row], kinds: Sequence[str]) -> str | None:
+    """The nearest span of one of these kinds around a row."""
+    around = known.get(row.get("parent_id") or "")
+    while around is not None and around["kind"] not in kinds:
+        around = known.get(around.get("parent_id") or "")
+    return None if around is None else str(around["span_id"])
+
+
+def _phase_line(row: Row, end: float) -> Line:
+    notes = (_skipped(row),) if row["status"] == "skipped" else ()
+    cells = (_time(row, end), "", "")
+    return Line(span_id=row["span_id"], is_phase=True, name=row["name"], status=row["status"], cells=cells, notes=notes)
+
+
+def _task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> Line:
+    return Line(
+        span_id=row["span_id"],
+        name=row["name"],
+        agent=row.get("agent") or "",
+        status=row["status"],
+        bar=task_bar(row, parts, end),
+        cells=(_time(row, end), _tokens(row, parts), money(row["cost"], currency) if row.get("cost") else ""),
+        notes=tuple(_notes(row, parts)),
+    )
+
+
+def _time(row: Row, end: float) -> str:
+    return "" if row.get("start_ms") is None else duration(stop_of(row, end) - row["start_ms"])
+
+
+def _tokens(row: Row, parts: Sequence[Row]) -> str:
+    used = (row.get("input_tokens"), row.get("output_tokens"))
+    if not any(part["kind"] == "llm" for part in parts) or (row["status"] == "running" and None in used):
+        return ""
+    return " → ".join("?" if number is None else count(number) for number in used)
+
+
+def _notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
+    if row["status"] == "skipped":
+        yield _skipped(row)
+    elif row.get("error_type"):
+        yield f"{row['error_type']}: {row.get('error_message') or 'no message'}"
+    reasons = [str(part["retry_reason"]) for part in parts if part["kind"] == "attempt" and part.get("retry_reason")]
+    if reasons:
+        yield f"{plural(len(reasons), 'retry')}: {', '.join(dict.fromkeys(reasons))}"
+    handing_on = {part.get("parent_id") for part in parts if part["kind"] == "delegation"}
+    broken = [
+        part.get("tool") or part["name"]
+        for part in parts
+        if part["kind"] == "tool" and part["status"] == "error" and part["span_id"] not in handing_on
+    ]
+    if broken:
+        yield f"{plural(len(broken), 'tool error')}: {', '.join(dict.fromkeys(broken))}"
+    if row.get("is_fallback"):
+        yield "a fallback agent took over"
+    for part in parts:
+        if part["kind"] == "delegation" and part["status"] == "error":
+            yield f"not handed on to {part['name']}: {part.get('error_message') or part.get('reason') or 'no reason'}"
+    yield from filter(None, map(_told, parts))
+
+
+def _skipped(row: Row) -> str:
+    reason = str(row.get("reason"))
+    return reason if reason.startswith("condition") else f"skipped: {reason}"
+
+
+def _told(part: Row) -> str | None:
+    """What a review did, unless it only let things go on."""
+    review = part.get("review") if part["kind"] == "review" else None
+    if review is None:
+        return None
+    if part.get("end_ms") is None:
+        return "in review" if review.get("subject") == "phase" else "waiting for you"
+    if review.get("subject") == "question":
+        return None
+    word = _ANSWERS.get(review.get("decision") or "")
+    return word if word is None or not review.get("is_timeout") else f"{word}, since nobody answered in time"

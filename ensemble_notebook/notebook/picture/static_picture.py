@@ -1,0 +1,215 @@
+"""Static pictures of runs and plans (W14): what stays in a notebook, on GitHub, in a mail, in a terminal.
+
+The HTML is a table first: no script, no style sheet, no SVG, so that sanitisers leave it alone; the bars are
+characters, and their colour, which may be taken away, says nothing that their shape does not. The saved trace in the
+same bundle is for views that can explore it. Secrets are masked by the wire before they get here; whatever a model or
+a person wrote is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.notebook.picture.bars import GAP, WIDTH, Piece
+from ensemble_notebook.notebook.picture.chart import MARKS, Chart, chart_of, chart_of_plan
+from ensemble_notebook.notebook.picture.chart_lines import Line
+from ensemble_notebook.notebook.picture.safe_markdown import plain
+from ensemble_notebook.notebook.picture.wording import plural
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import Wire
+
+if TYPE_CHECKING:
+    from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
+    from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+
+Bundle = dict[str, Any]
+
+TRACE_MIME: Final = "application/vnd.ensemble.trace+json"
+LONGEST_NAME: Final = 36
+LONGEST_TEXT: Final = 2_000
+LONGEST_TEXTS: Final = 20_000
+
+# Readable on white and on near-black (contrast of 3 and more on both): a saved picture can't follow a theme.
+_COLORS: Final = {
+    "llm": "#6c6ce6",
+    "tool": "#0f97a0",
+    "handler": "#0f97a0",
+    "delegation": "#0f97a0",
+    "review": "#b9801a",
+    "critical": "#6c6ce6",
+    "task": "#7b8088",
+    "pending": "#7b8088",
+    "backoff": "#b9801a",
+    "wait": "#b9801a",
+    "waiting": "#b9801a",
+    "completed_with_warnings": "#b9801a",
+    "budget_exceeded": "#b9801a",
+    "exited_early": "#b9801a",
+    "running": "#6c6ce6",
+    "error": "#e0364a",
+    "cancelled": "#7b8088",
+    "ok": "#2f9e57",
+    "completed": "#2f9e57",
+    "failed": "#e0364a",
+    "interrupted": "#b9801a",
+    "skipped": "#7b8088",
+}
+_CELL: Final = "text-align:left;padding:1px 14px 1px 0;white-space:nowrap;border:0"
+_NUMBER: Final = _CELL.replace("left", "right", 1)
+_MONO: Final = "background:none;padding:0;white-space:pre"
+_FAINT: Final = "opacity:0.7"
+
+
+def output_bundle(output: EnsembleOutput) -> Bundle:
+    """A finished run, complete or partial, in every form: plain text, HTML, saved trace (at most 200 kB)."""
+    wire = wire_of(output)
+    saved = wire.saved()
+    return {**snapshot_bundle(wire.snapshot(), saved["details"]), TRACE_MIME: saved}
+
+
+def snapshot_bundle(snapshot: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> Bundle:
+    """A run as of a wire snapshot, as plain text and HTML."""
+    chart = chart_of(snapshot)
+    return {"text/plain": chart_text(chart), "text/html": chart_html(chart, details)}
+
+
+def wire_of(output: EnsembleOutput) -> Wire:
+    """The wire of a run that has ended."""
+    return Wire(TraceFold.of(output.events, output.ensemble.cost))
+
+
+def plan_bundle(plan: ExecutionPlan, title: str = "plan") -> Bundle:
+    """What is going to happen, as plain text and HTML."""
+    chart = chart_of_plan(plan, title)
+    return {"text/plain": chart_text(chart), "text/html": chart_html(chart)}
+
+
+def chart_text(chart: Chart) -> str:
+    """A chart as aligned lines."""
+    names = max([4, *(len(_label(line)) for line in chart.lines)])
+    agents = max([0, *(len(_short(line.agent)) for line in chart.lines)])
+    widths = [
+        max(len(head), *(len(line.cells[index]) for line in chart.lines)) for index, head in enumerate(chart.heads)
+    ]
+
+    def row(mark: str, name: str, agent: str, bar: str, cells: Iterable[str]) -> str:
+        numbers = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        return f"{mark} {name:<{names}}  {agent:<{agents}}  {bar:<{WIDTH + 1}} {numbers}".rstrip()
+
+    lines = [_headline(chart), row(" ", "task", "agent" if agents else "", _axis(chart), chart.heads)]
+    for line in chart.lines:
+        bar = "".join(piece.text for piece in line.bar)
+        lines.append(row(MARKS[line.status], _label(line), _short(line.agent), bar, line.cells))
+        lines += [f"    ↳ {plain(note)}" for note in line.notes]
+    lines += [f"! {plain(note)}" for note in chart.notes]
+    if chart.legend:
+        lines.append("  " + "   ".join(f"{piece.text} {word}" for piece, word in chart.legend))
+    return "\n".join(lines)
+
+
+def chart_html(chart: Chart, details: Mapping[str, Any] | None = None) -> str:
+    """A chart as a table, and below it the tasks' outputs, folded."""
+    title = f"<strong>{_colored(f'{MARKS[chart.status]} {chart.title}', chart.status)}</strong>"
+    facts = "".join(f' <span style="{_FAINT}">·</span> {_escaped(fact)}' for fact in chart.facts)
+    rows = "".join(_html_rows(line, len(chart.heads)) for line in chart.lines)
+    heads = "".join(f'<th style="{_NUMBER};font-weight:normal">{head}</th>' for head in chart.heads)
+    axis = _axis(chart).replace(" ", "\xa0")
+    return (
+        '<div style="font-size:13px;line-height:1.5;overflow-x:auto">'
+        f"<div>{title}{facts}</div>"
+        '<table style="border-collapse:collapse;border:0;margin:4px 0;font-size:13px;color:inherit">'
+        '<thead style="border:0">'
+        f'<tr style="border:0;background:none;{_FAINT}">'
+        f'<th style="{_CELL};font-weight:normal">task</th><th style="{_CELL};font-weight:normal">agent</th>'
+        f'<th style="{_CELL};font-weight:normal"><code style="{_MONO}">{axis}</code></th>{heads}</tr>'
+        f"</thead><tbody>{rows}</tbody></table>"
+        f"{''.join(_html_notes(chart))}{_html_texts(chart, details or {})}</div>"
+    )
+
+
+def _headline(chart: Chart) -> str:
+    """The status line as plain text."""
+    return plain(" · ".join([f"{MARKS[chart.status]} {chart.title}", *chart.facts]))
+
+
+def _html_rows(line: Line, columns: int) -> str:
+    name = ("↳ " if line.is_worker else "") + _escaped(_short(line.name))
+    mark = _colored(MARKS[line.status], line.status)
+    label = f"{mark} <strong>{name}</strong>" if line.is_phase else f"{mark} {name}"
+    bar = "".join(_html_piece(piece) for piece in line.bar)
+    indent = f";padding-left:{1.4 * line.depth:g}em" if line.depth else ""
+    cells = "".join(f'<td style="{_NUMBER}">{_escaped(cell)}</td>' for cell in line.cells)
+    html = (
+        f'<tr style="border:0;background:none"><td style="{_CELL}{indent}">{label}</td>'
+        f'<td style="{_CELL};{_FAINT}">{_escaped(_short(line.agent))}</td>'
+        f'<td style="{_CELL}"><code style="{_MONO}">{bar}</code></td>{cells}</tr>'
+    )
+    for note in line.notes:
+        text = _colored(_escaped(note), line.status) if line.status == "error" else _escaped(note)
+        style = _CELL if line.status == "error" else f"{_CELL};{_FAINT}"
+        html += (
+            f'<tr style="border:0;background:none"><td style="{_CELL}"></td>'
+            f'<td style="{style};white-space:normal;max-width:70em" colspan="{columns + 2}">↳ {text}</td></tr>'
+        )
+    return html
+
+
+def _html_piece(piece: Piece) -> str:
+    text = piece.text.replace(" ", "\xa0")
+    return text if piece.kind == GAP else _colored(text, piece.kind)
+
+
+def _html_notes(chart: Chart) -> Iterable[str]:
+    for note in chart.notes:
+        yield f"<div>{_colored('!', 'backoff')} {_escaped(note)}</div>"
+    if chart.legend:
+        words = "&ensp;".join(f"{_colored(piece.text, piece.kind)} {word}" for piece, word in chart.legend)
+        yield f'<div style="font-size:12px"><span style="{_FAINT}">{words}</span></div>'
+
+
+def _html_texts(chart: Chart, details: Mapping[str, Any]) -> str:
+    """What the tasks wrote, folded; the first characters of each, up to a limit over all."""
+    texts = []
+    room = LONGEST_TEXTS
+    for line in chart.lines:
+        text = None if line.is_phase else (details.get(line.span_id) or {}).get("output")
+        if text and room > 0:
+            shown = text if len(text) <= min(LONGEST_TEXT, room) else text[: min(LONGEST_TEXT, room)] + " ..."
+            room -= len(shown)
+            texts.append(_html_text(line.name, shown))
+    if not texts:
+        return ""
+    title = f'<summary style="{_FAINT}">outputs of {plural(len(texts), "task")}</summary>'
+    return f'<details style="margin:4px 0 0">{title}<div style="padding-left:1.2em">{"".join(texts)}</div></details>'
+
+
+def _html_text(name: str, text: str) -> str:
+    return (
+        f'<details style="margin:2px 0"><summary>{_escaped(_short(name))}</summary>'
+        f'<pre style="margin:4px 0 8px 1.2em;white-space:pre-wrap">{_escaped(text)}</pre></details>'
+    )
+
+
+def _axis(chart: Chart) -> str:
+    start, end = chart.axis
+    return start + end.rjust(WIDTH - len(start))
+
+
+def _label(line: Line) -> str:
+    return "  " * line.depth + ("↳ " if line.is_worker else "") + _short(line.name)
+
+
+def _short(name: str) -> str:
+    text = " ".join(plain(name).split())
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+
+
+def _escaped(text: str) -> str:
+    return escape(plain(text))
+
+
+def _colored(html: str, kind: str) -> str:
+    color = _COLORS.get(kind)
+    return f'<span style="color:{color}">{html}</span>' if color else html

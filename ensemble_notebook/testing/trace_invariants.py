@@ -1,0 +1,246 @@
+"""What every trace must hold (T25): for tests of the trace, of the engine that feeds it, and of other engines."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import pairwise
+from typing import Final
+
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.spans.span import Span, SpanKind, Stretch
+
+TOLERANCE_MS: Final = 1e-3
+
+_STARTS: Final = (
+    ev.RunStarted,
+    ev.PhaseStarted,
+    ev.TaskStarted,
+    ev.TurnStarted,
+    ev.LlmCallStarted,
+    ev.LlmAttemptStarted,
+    ev.ToolCallStarted,
+    ev.DelegationStarted,
+    ev.ReviewRequested,
+    ev.GuardrailStarted,
+    ev.MemoryStarted,
+    ev.WaitStarted,
+)
+_ENDS: Final = (
+    ev.RunEnded,
+    ev.PhaseEnded,
+    ev.TaskCompleted,
+    ev.TaskFailed,
+    ev.TurnEnded,
+    ev.LlmCallCompleted,
+    ev.LlmCallFailed,
+    ev.LlmAttemptEnded,
+    ev.ToolCallCompleted,
+    ev.DelegationCompleted,
+    ev.DelegationFailed,
+    ev.ReviewAnswered,
+    ev.GuardrailEnded,
+    ev.MemoryEnded,
+    ev.WaitEnded,
+)
+
+
+def violations(trace: ExecutionTrace, spans: Iterable[Span] | None = None) -> list[str]:
+    """What is wrong with a trace, in words; empty when nothing is. Of a run that goes on, only what holds already.
+
+    Args:
+        trace: of one run.
+        spans: checked instead of the trace's own, against its events and sums.
+    """
+    by_id = {span.span_id: span for span in (trace.spans if spans is None else spans)}
+    return [
+        *_numbering(trace.events),
+        *_endings(trace),
+        *_places(by_id),
+        *_times(by_id),
+        *_errors(by_id.values()),
+        *_usage(trace.events, by_id),
+        *_sums(trace, by_id),
+        *_delegations(trace, by_id),
+        *_critical(trace, by_id),
+    ]
+
+
+def _numbering(events: Sequence[ev.Event]) -> Iterator[str]:
+    for place, event in enumerate(events):
+        if event.seq != place:
+            yield f"event {event.seq} stands at place {place}"
+            return
+    for before, event in pairwise(events):
+        if event.offset_s < before.offset_s or event.run_id != before.run_id:
+            yield f"event {event.seq} does not follow event {before.seq}"
+
+
+def _endings(trace: ExecutionTrace) -> Iterator[str]:
+    """Each span that starts ends once, a task once more for each time its phase is sent back; nothing else ends."""
+    started, ended, sent_back = Counter[str](), Counter[str](), Counter[str | None]()
+    phase_of = {}
+    for event in trace.events:
+        if isinstance(event, ev.PhaseRetried):
+            sent_back[event.span_id] += 1
+        elif isinstance(event, _STARTS):
+            started[event.span_id] += 1
+            phase_of[event.span_id] = event.parent_id if isinstance(event, ev.TaskStarted) else None
+        elif isinstance(event, _ENDS) or (
+            isinstance(event, ev.TaskSkipped) and ended[event.span_id] < started[event.span_id]
+        ):
+            ended[event.span_id] += 1
+    is_over = trace.status not in (RunStatus.PENDING, RunStatus.RUNNING)
+    for span_id in started.keys() | ended.keys():
+        starts, ends = started[span_id], ended[span_id]
+        is_open = 0 <= starts - ends <= (0 if is_over else 1)
+        if not is_open or not 1 <= starts <= 1 + sent_back[phase_of.get(span_id)]:
+            yield f"span {span_id} starts {starts} times and ends {ends} times"
+
+
+def _places(spans: Mapping[str, Span]) -> Iterator[str]:
+    """Every end of every link exists."""
+    names = {(span.kind, span.name) for span in spans.values()}
+    for span in spans.values():
+        if span.kind is not SpanKind.RUN and span.parent_id not in spans:
+            yield f"span {span.span_id} is inside {span.parent_id}, which is not there"
+        for name in span.depends_on:
+            if (span.kind, name) not in names:
+                yield f"span {span.span_id} waits for {name!r}, which is not there"
+
+
+def _times(spans: Mapping[str, Span]) -> Iterator[str]:
+    """Children are inside their parents; what never ran has no times."""
+    for span in spans.values():
+        if span.start_ms is None and span.status in (SpanStatus.PENDING, SpanStatus.SKIPPED):
+            if span.end_ms is not None:
+                yield f"span {span.span_id} is {span.status} and has times"
+            continue
+        parent = spans.get(span.parent_id or "")
+        if span.start_ms is None or span.status is SpanStatus.PENDING:
+            yield f"span {span.span_id} is {span.status} and has no start"
+        elif parent is not None and not _is_inside(span, parent):
+            yield f"span {span.span_id} is not inside its parent {parent.span_id}"
+        if (span.self_ms or 0.0) > (span.duration_ms or 0.0) + TOLERANCE_MS:
+            yield f"span {span.span_id} worked longer than it took"
+        for before, after in pairwise(span.stretches):
+            if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:
+                yield f"span {span.span_id} goes on before it was over"
+
+
+def _is_inside(span: Span, parent: Span) -> bool:
+    if span.start_ms is None or parent.start_ms is None or span.start_ms < parent.start_ms - TOLERANCE_MS:
+        return False
+    if parent.end_ms is None:
+        return True
+    return span.end_ms is not None and span.start_ms <= span.end_ms <= parent.end_ms + TOLERANCE_MS
+
+
+def _errors(spans: Iterable[Span]) -> Iterator[str]:
+    for span in spans:
+        if (span.status is SpanStatus.ERROR) != (span.error_type is not None):
+            yield f"span {span.span_id} is {span.status} with an error of type {span.error_type}"
+
+
+def _usage(events: Iterable[ev.Event], spans: Mapping[str, Span]) -> Iterator[str]:
+    """The usage of a reply is that of the attempt that brought it; parts are no larger than what they are part of."""
+    leaves = defaultdict(list)
+    for span in spans.values():
+        if span.usage_leaf:
+            leaves[span.parent_id].append(span)
+            if (span.cache_read_tokens or 0) > (span.input_tokens or 0):
+                yield f"attempt {span.span_id} read more from the cache than it sent"
+            if (span.reasoning_tokens or 0) > (span.output_tokens or 0):
+                yield f"attempt {span.span_id} reasoned more than it wrote"
+    for event in events:
+        if isinstance(event, ev.LlmCallCompleted):
+            usage = (event.usage.input_tokens, event.usage.output_tokens)
+            served = [(leaf.input_tokens, leaf.output_tokens) for leaf in leaves[event.span_id]][-1:]
+            if served != [usage]:
+                yield f"call {event.span_id} used {usage} tokens, its last attempt {served}"
+        elif isinstance(event, ev.TaskCompleted) and event.span_id in spans:
+            told, found = event.output.tool_call_count, _tool_calls(spans, event.span_id)
+            if not spans[event.span_id].pauses and told != found:
+                yield f"task {event.span_id} tells of {told} tool calls, its trace of {found}"
+
+
+def _tool_calls(spans: Mapping[str, Span], task_id: str) -> int:
+    """Executed tool calls of a task, without those of workers."""
+    calls = (span for span in spans.values() if span.kind is SpanKind.TOOL and span.task_id == task_id)
+    return sum(span.status is not SpanStatus.SKIPPED for span in calls)
+
+
+def _sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
+    """The sums of the run, of each task and of each call are those of the leaves beneath."""
+    for owner in spans.values():
+        if owner.tally is None:
+            continue
+        leaves = [span for span in spans.values() if span.usage_leaf and _is_beneath(span, owner, spans)]
+        ended = [span for span in leaves if span.end_ms is not None]
+        metrics = trace.fold.metrics_of(owner)
+        counted = {
+            "input_tokens": sum(span.input_tokens or 0 for span in ended),
+            "output_tokens": sum(span.output_tokens or 0 for span in ended),
+            "llm_attempt_count": len(leaves),
+            "tokens_complete": all(None not in (span.input_tokens, span.output_tokens) for span in ended),
+            "cost_complete": all(span.cost is not None for span in ended),
+            "delegation_count": sum(
+                span.kind is SpanKind.DELEGATION and span is not owner and _is_beneath(span, owner, spans)
+                for span in spans.values()
+            ),
+        }
+        for name, value in counted.items():
+            if getattr(metrics, name) != value:
+                yield f"{owner.kind} {owner.name!r} has {name} {getattr(metrics, name)}, its leaves {value}"
+        if (metrics.cost or 0) != sum((span.cost or Decimal(0) for span in ended), Decimal(0)):
+            yield f"{owner.kind} {owner.name!r} costs {metrics.cost}, its leaves something else"
+
+
+def _is_beneath(span: Span, owner: Span, spans: Mapping[str, Span]) -> bool:
+    around: Span | None = span
+    while around is not None and around is not owner:
+        around = spans.get(around.around_id or "")
+    return around is owner
+
+
+def _delegations(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
+    """Each request has one response with the same id, refusals included; work of a worker is inside its delegation."""
+    asked = {event.span_id: event.request.task_id for event in trace.events if isinstance(event, ev.DelegationStarted)}
+    if len(set(asked.values())) != len(asked):
+        yield "two delegations have the same id"
+    answers = (event for event in trace.events if isinstance(event, ev.DelegationCompleted | ev.DelegationFailed))
+    for event in answers:
+        if asked.get(event.span_id) != event.response.task_id:
+            yield f"delegation {event.span_id} is answered under the id {event.response.task_id}"
+    for span in spans.values():
+        around = spans.get(span.parent_id or "")
+        if span.kind is not SpanKind.DELEGATION and around is not None and span.delegation_id != around.delegation_id:
+            yield f"span {span.span_id} is not of the delegation around it"
+
+
+def _critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
+    """No chain is longer than the run: critical spans of one parent follow each other. They have no slack."""
+    inside: defaultdict[str | None, list[Stretch]] = defaultdict(list)
+    chain = trace.fold.chain
+    in_chain = {stretch.span.span_id for stretch in chain}
+    for span in spans.values():
+        if span.slack_ms is not None and span.slack_ms < 0:
+            yield f"span {span.span_id} has a slack of {span.slack_ms} ms"
+        if span.critical and span.kind is not SpanKind.PHASE:
+            if span.slack_ms != 0:
+                yield f"span {span.span_id} is critical with a slack of {span.slack_ms} ms"
+            if span.span_id not in in_chain:
+                inside[span.around_id].extend(span.stretches)
+    for stretches in (chain, *inside.values()):
+        for before, after in pairwise(sorted(stretches, key=lambda each: each.seq)):
+            if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:
+                yield f"critical spans {before.span.span_id} and {after.span.span_id} overlap"
+    if sum((each.end_ms or 0.0) - each.start_ms for each in chain) > _wall_ms(trace) + TOLERANCE_MS:
+        yield "the critical path is longer than the run"
+
+
+def _wall_ms(trace: ExecutionTrace) -> float:
+    return 0.0 if trace.fold.run is None else trace.fold.run.duration_ms or 0.0

@@ -1,0 +1,183 @@
+"""When something was at work in a run, and when it only waited: the run in numbers.
+
+At work is what does something by itself: requests to models, tools, handlers, guardrails, memory. A span that contains
+another one is not at work meanwhile, so that nothing counts twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import methodcaller
+from typing import Final
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.planning.derived_agent import HANDLER_ROLE
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.spans.usage_tally import Tally
+from ensemble_notebook.trace.tables.columns import COUNTS, SUMS
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
+
+Interval = tuple[float, float]
+
+_WORKING: Final = (SpanKind.ATTEMPT, SpanKind.TOOL, SpanKind.GUARDRAIL, SpanKind.MEMORY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """How a run spent its time, in milliseconds; ``wall_ms = active_ms + human_wait_ms + idle_ms``.
+
+    Attributes:
+        fold: of the run. run: its span. tally: its sums.
+        wall_ms: from start to end, or to the latest event.
+        active_ms: something was at work.
+        human_wait_ms: nothing was, and a review was open.
+        idle_ms: neither: waits for rate limits, back-off, the engine itself.
+        work_ms: of all that was at work; side by side adds up.
+    """
+
+    fold: TraceFold
+    run: Span
+    tally: Tally
+    wall_ms: float
+    active_ms: float
+    human_wait_ms: float
+    idle_ms: float
+    work_ms: float
+
+    @property
+    def parallelism(self) -> float | None:
+        """How many were at work on average while something was; None where nothing ever was."""
+        return self.work_ms / self.active_ms if self.active_ms else None
+
+    @property
+    def currency(self) -> str:
+        """Of the cost."""
+        return self.fold.currency
+
+    def tasks_in(self, status: SpanStatus) -> int:
+        """How many tasks of the plan are in this status."""
+        return self.fold.tree.task_counts[status]
+
+
+RUNS: Final = Table(
+    "run. Its time is told apart: wall_ms = active_ms + human_wait_ms + idle_ms",
+    Column("run_id", "string", "unique", "fold.run_id"),
+    (
+        Column("name", "category", "of the ensemble", "fold.name"),
+        Column("workflow", "category", "of the ensemble", "fold.workflow"),
+        Column("status", "category", "how the run ended, or stands", "fold.status.value"),
+        Column(
+            "exit_reason",
+            "category",
+            "why it ended",
+            lambda each: each.fold.exit_reason and each.fold.exit_reason.value,
+        ),
+        Column("capture_mode", "category", "off, standard or full", "fold.capture_mode.value"),
+        Column("start_time", UTC_TIME, "when it started", "run.start_time"),
+        Column("end_time", UTC_TIME, "when it ended", "run.end_time"),
+        Column("wall_ms", "Float64", "from start to end"),
+        Column("active_ms", "Float64", "something was at work: a request, a tool, a handler, a guardrail or memory"),
+        Column("human_wait_ms", "Float64", "nothing was at work, and a review was open"),
+        Column("idle_ms", "Float64", "neither: waits for rate limits, back-off, the engine itself"),
+        Column("work_ms", "Float64", "of all that was at work; side by side adds up"),
+        Column("parallelism", "Float64", "work_ms / active_ms"),
+        Column("max_concurrency", "Int64", "the limit of tasks at the same time", "fold.max_concurrency"),
+        *(
+            Column(
+                f"tasks_{name}",
+                "Int64",
+                f"tasks of the plan that {meaning}",
+                methodcaller("tasks_in", status),
+            )
+            for name, status, meaning in (
+                ("done", SpanStatus.OK, "completed"),
+                ("failed", SpanStatus.ERROR, "failed"),
+                ("skipped", SpanStatus.SKIPPED, "were skipped"),
+                ("cancelled", SpanStatus.CANCELLED, "were cancelled"),
+            )
+        ),
+        *(each for each in COUNTS if each.name != "human_wait_ms"),
+        *SUMS,
+    ),
+)
+
+
+def activity_of(fold: TraceFold) -> list[Activity]:
+    """The activity of a run until it ended, or until the latest event; empty where nothing has started."""
+    run = fold.run
+    if run is None or run.tally is None:
+        return []
+    now_ms = latest_ms(fold)
+    work: list[Interval] = []
+    asked: list[Interval] = []
+    for span, times in own_times(fold, now_ms):
+        if is_working(span):
+            work += times
+        elif span.kind is SpanKind.REVIEW:
+            asked += times
+    active_ms, either_ms = _covered_ms(work), _covered_ms([*work, *asked])
+    return [
+        Activity(
+            fold=fold,
+            run=run,
+            tally=run.tally,
+            wall_ms=now_ms,
+            active_ms=active_ms,
+            human_wait_ms=either_ms - active_ms,
+            idle_ms=now_ms - either_ms,
+            work_ms=sum(end_ms - start_ms for start_ms, end_ms in work),
+        )
+    ]
+
+
+def latest_ms(fold: TraceFold) -> float:
+    """When the latest event that is known of came, since the run started."""
+    return max((span.end_ms or span.start_ms or 0.0 for span in fold.spans.values()), default=0.0)
+
+
+def is_working(span: Span) -> bool:
+    """True for what does something by itself."""
+    return span.kind in _WORKING or (span.kind is SpanKind.TASK and span.agent == HANDLER_ROLE)
+
+
+def times_of(span: Span, now_ms: float) -> Sequence[Interval]:
+    """When a span ran; what has not ended runs until now."""
+    return [(each.start_ms, now_ms if each.end_ms is None else each.end_ms) for each in span.stretches]
+
+
+def own_times(fold: TraceFold, now_ms: float) -> Iterator[tuple[Span, Sequence[Interval]]]:
+    """Each span with the times in which nothing ran inside it."""
+    inside: defaultdict[str | None, list[Interval]] = defaultdict(list)
+    for span in fold.spans.values():
+        inside[span.around_id] += times_of(span, now_ms)
+    for span in fold.spans.values():
+        times = times_of(span, now_ms)
+        yield span, list(_without(times, inside[span.span_id])) if span.span_id in inside else times
+
+
+def _without(times: Sequence[Interval], others: Iterable[Interval]) -> Iterator[Interval]:
+    others = _united(others)
+    for start_ms, end_ms in times:
+        for other_start_ms, other_end_ms in others:
+            if other_start_ms > start_ms:
+                yield start_ms, max(start_ms, min(end_ms, other_start_ms))
+            start_ms = min(max(start_ms, other_end_ms), end_ms)
+        yield start_ms, end_ms
+
+
+def _united(times: Iterable[Interval]) -> list[Interval]:
+    """The same times without overlaps, in order."""
+    united: list[Interval] = []
+    for start_ms, end_ms in sorted(times):
+        if united and start_ms <= united[-1][1]:
+            united[-1] = (united[-1][0], max(united[-1][1], end_ms))
+        else:
+            united.append((start_ms, end_ms))
+    return united
+
+
+def _covered_ms(times: Iterable[Interval]) -> float:
+    return sum(end_ms - start_ms for start_ms, end_ms in _united(times))

@@ -1,0 +1,135 @@
+"""What each agent has done: one record per role."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from operator import methodcaller
+from typing import Final
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.tables.table import Column, Table
+
+
+class AgentShare:
+    """The spans that an agent worked on, and what they add up to; the attributes are the columns.
+
+    Args:
+        agent: its role.
+        spans: in no order.
+    """
+
+    def __init__(self, agent: str, spans: Iterable[Span]) -> None:
+        self.agent = agent
+        self._by_kind: defaultdict[SpanKind, list[Span]] = defaultdict(list)
+        for span in spans:
+            if span.start_ms is not None:
+                self._by_kind[span.kind].append(span)
+
+    def count(self, kind: SpanKind) -> int:
+        """How many spans of a kind began."""
+        return len(self._by_kind[kind])
+
+    def rate(self, kind: SpanKind, *, is_retried: bool = False) -> float | None:
+        """The share of spans of a kind that failed, or were followed by another try; None where there were none."""
+        spans = self._by_kind[kind]
+        hits = sum(bool(span.retry_reason) if is_retried else span.status is SpanStatus.ERROR for span in spans)
+        return hits / len(spans) if spans else None
+
+    def duration(self, kind: SpanKind, share: float) -> float | None:
+        """The duration that this share of the spans of a kind does not exceed; None where none is over."""
+        durations = sorted(each.duration_ms for each in self._by_kind[kind] if each.duration_ms is not None)
+        return durations[max(0, math.ceil(share * len(durations)) - 1)] if durations else None
+
+    def tokens(self, name: str) -> int | None:
+        """The known part of a sum over its requests; None where no part is known although something was asked for."""
+        attempts = self._by_kind[SpanKind.ATTEMPT]
+        known = [value for span in attempts if (value := getattr(span, name)) is not None]
+        return sum(known) if known or not attempts else None
+
+    @property
+    def tool_wait_ms(self) -> float:
+        """How long its turns waited for tools; side by side once."""
+        return sum(span.tally.tool_wait_ms for span in self._by_kind[SpanKind.LLM] if span.tally is not None)
+
+    @property
+    def tool_tokens(self) -> int | None:
+        """Input and output of the calls that asked for tools, known part."""
+        asked = [span.tally for span in self._by_kind[SpanKind.LLM] if span.tool_request_count]
+        known = [tally.total_tokens for tally in asked if tally is not None and tally.total_tokens is not None]
+        return sum(known) if known or not asked else None
+
+    @property
+    def cost(self) -> Decimal | None:
+        """Known part."""
+        known = [span.cost for span in self._by_kind[SpanKind.ATTEMPT] if span.cost is not None]
+        return sum(known, Decimal(0)) if known or not self._by_kind[SpanKind.ATTEMPT] else None
+
+    @property
+    def cost_complete(self) -> bool:
+        """False when a price is missing."""
+        return all(span.cost is not None for span in self._by_kind[SpanKind.ATTEMPT] if span.end_seq is not None)
+
+
+def _durations(kind: SpanKind, what: str) -> tuple[Column, ...]:
+    shares = (("p50", 0.5, "half"), ("p90", 0.9, "nine in ten"), ("max", 1.0, "all"))
+    return tuple(
+        Column(
+            f"{kind.value}_{name}_ms",
+            "Float64",
+            f"{words} of its {what} took no longer",
+            methodcaller("duration", kind, share),
+        )
+        for name, share, words in shares
+    )
+
+
+def _count(kind: SpanKind, what: str) -> Column:
+    return Column(f"{kind.value}_count", "Int64", what, methodcaller("count", kind))
+
+
+def _tokens(name: str, meaning: str) -> Column:
+    return Column(name, "Int64", f"{meaning}; known part", methodcaller("tokens", name))
+
+
+AGENTS: Final = Table(
+    "agent, by role; a fallback agent and a worker have their own part of a task. 'Handler' stands for all handlers",
+    Column("agent", "string", "role"),
+    (
+        _count(SpanKind.TASK, "tasks that began, delegated ones included"),
+        _count(SpanKind.LLM, "model calls"),
+        _count(SpanKind.ATTEMPT, "physical requests behind them"),
+        _count(SpanKind.TOOL, "tool calls, refused ones included"),
+        _count(SpanKind.DELEGATION, "delegations that it asked for"),
+        *_durations(SpanKind.TASK, "tasks"),
+        *_durations(SpanKind.LLM, "model calls"),
+        Column("task_error_rate", "Float64", "share of its tasks that failed", methodcaller("rate", SpanKind.TASK)),
+        Column("llm_error_rate", "Float64", "share of its model calls that failed", methodcaller("rate", SpanKind.LLM)),
+        Column(
+            "retry_rate",
+            "Float64",
+            "share of its requests that were tried again",
+            methodcaller("rate", SpanKind.ATTEMPT, is_retried=True),
+        ),
+        Column("tool_wait_ms", "Float64", "how long its turns waited for tools; side by side once"),
+        Column("tool_tokens", "Int64", "input and output of the calls that asked for tools; known part"),
+        _tokens("input_tokens", "cached ones included"),
+        _tokens("cache_read_tokens", "read from the provider's cache"),
+        _tokens("output_tokens", "reasoning ones included"),
+        _tokens("reasoning_tokens", "spent on reasoning"),
+        Column("cost", "Float64", "known part, in the run's currency"),
+        Column("cost_complete", "boolean", "False when the price of a request is unknown"),
+    ),
+)
+
+
+def shares_of(spans: Sequence[Span]) -> list[AgentShare]:
+    """One per agent, in order of first appearance; agents that never began are there, too."""
+    by_agent: defaultdict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        if span.agent:
+            by_agent[span.agent].append(span)
+    return [AgentShare(agent, theirs) for agent, theirs in by_agent.items()]

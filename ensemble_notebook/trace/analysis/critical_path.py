@@ -1,0 +1,88 @@
+"""The longest chain as a sequence of segments: at each moment of the run, the innermost thing that held it up."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span import Span, Stretch
+from ensemble_notebook.trace.tables.table import Column, Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A part of the longest chain, in milliseconds since the run started; `share` is its part of the run, 0 to 1."""
+
+    span: Span
+    start_ms: float
+    end_ms: float
+    share: float
+
+    @property
+    def duration_ms(self) -> float:
+        """Length."""
+        return self.end_ms - self.start_ms
+
+
+CRITICAL_PATH: Final = Table(
+    "segment of the longest chain; together they are the run from start to end. A segment belongs to the innermost "
+    "critical span: to an attempt, a tool call or a review where one made the run wait, to a model call where that "
+    "backed off, to a task or the run for what lies between",
+    None,
+    (
+        Column("span_id", "string", "of the span", "span.span_id"),
+        Column("kind", "category", "of the span", "span.kind.value"),
+        Column("name", "category", "of the span", "span.name"),
+        Column("phase", "category", "name of the phase", "span.phase"),
+        Column("task", "category", "name of the task", "span.task"),
+        Column("agent", "category", "role of the agent", "span.agent"),
+        Column("start_ms", "Float64", "start, since the run started"),
+        Column("duration_ms", "Float64", "length"),
+        Column("share", "Float64", "length as a part of the run, 0 to 1"),
+    ),
+)
+
+_Part = tuple[Span, float, float]
+
+
+def segments_of(fold: TraceFold) -> list[Segment]:
+    """The segments, in order of time; none before the run has ended."""
+    run = fold.run
+    if run is None or run.end_ms is None or run.start_ms is None:
+        return []
+    inside: defaultdict[str | None, list[Stretch]] = defaultdict(list)
+    in_chain = {id(stretch.span) for stretch in fold.chain}
+    for span in fold.spans.values():
+        if span.critical and id(span) not in in_chain:
+            inside[span.around_id] += span.stretches
+    inside[run.span_id] = fold.chain
+    wall_ms = run.end_ms - run.start_ms
+    parts = (part for part in _fill(run, run.start_ms, run.end_ms, inside) if part[2] > part[1])
+    return [
+        Segment(span=span, start_ms=start_ms, end_ms=end_ms, share=(end_ms - start_ms) / wall_ms)
+        for span, start_ms, end_ms in parts
+    ]
+
+
+def _fill(span: Span, start_ms: float, end_ms: float, inside: dict[str | None, list[Stretch]]) -> Iterator[_Part]:
+    """A time, told by the critical spans inside a span, and by the span itself where there are none."""
+    for child, child_start_ms, child_end_ms in _clipped(inside.get(span.span_id, ()), start_ms, end_ms):
+        yield span, start_ms, child_start_ms
+        yield from _fill(child, child_start_ms, child_end_ms, inside)
+        start_ms = child_end_ms
+    yield span, start_ms, end_ms
+
+
+def _clipped(stretches: Iterable[Stretch], start_ms: float, end_ms: float) -> Sequence[_Part]:
+    """The parts of the stretches inside a time, one after the other."""
+    parts = []
+    for each in sorted(stretches, key=lambda stretch: stretch.seq):
+        each_start_ms = max(start_ms, each.start_ms)
+        each_end_ms = min(end_ms, end_ms if each.end_ms is None else each.end_ms)
+        if each_start_ms <= each_end_ms:
+            parts.append((each.span, each_start_ms, each_end_ms))
+            start_ms = each_end_ms
+    return parts

@@ -1,0 +1,125 @@
+"""A run over time, in bins of equal length: what was in flight, and the tokens and the money that it took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from ensemble_notebook.trace.analysis.activity import latest_ms, times_of
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
+
+_BINS: Final = 100
+_LEAST_MS: Final = 1.0
+_MOST_BINS: Final = 1_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class Bin:
+    """A stretch of time; the attributes are the columns."""
+
+    start_ms: float
+    time: datetime
+    tasks: float = 0.0
+    llm_requests: float = 0.0
+    tools: float = 0.0
+    reviews: float = 0.0
+    input_tokens: float = 0.0
+    cache_read_tokens: float = 0.0
+    output_tokens: float = 0.0
+    reasoning_tokens: float = 0.0
+    cost: float = 0.0
+    cumulative_cost: float = 0.0
+
+
+TIMESERIES: Final = Table(
+    "bin of equal length. In flight is the average over the bin. Tokens and cost of a request are spread evenly over "
+    "the time that it took, so that sums over all bins are those of the run",
+    Column("start_ms", "Float64", "start of the bin, since the run started"),
+    (
+        Column("time", UTC_TIME, "start of the bin"),
+        Column("tasks", "Float64", "tasks in flight, delegated ones included"),
+        Column("llm_requests", "Float64", "requests to models in flight"),
+        Column("tools", "Float64", "tool calls in flight"),
+        Column("reviews", "Float64", "reviews that waited for an answer"),
+        Column("input_tokens", "Float64", "cached ones included; known part"),
+        Column("cache_read_tokens", "Float64", "the part read from the provider's cache"),
+        Column("output_tokens", "Float64", "reasoning ones included; known part"),
+        Column("reasoning_tokens", "Float64", "the part spent on reasoning"),
+        Column("cost", "Float64", "in the run's currency; known part"),
+        Column("cumulative_cost", "Float64", "cost of this bin and all before"),
+    ),
+)
+
+_IN_FLIGHT: Final = {
+    SpanKind.TASK: "tasks",
+    SpanKind.ATTEMPT: "llm_requests",
+    SpanKind.TOOL: "tools",
+    SpanKind.REVIEW: "reviews",
+}
+_SPREAD: Final = ("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens", "cost")
+
+
+def course_of(fold: TraceFold, step: float | timedelta | None = None) -> list[Bin]:
+    """The bins of a run, by now; empty where nothing has started.
+
+    Args:
+        fold: of the run.
+        step: length of a bin, in seconds or as a timedelta; None: a hundredth of the run, at least a millisecond.
+
+    Raises:
+        ValueError: the length is no time, or so short that there would be over a million bins.
+    """
+    run, wall_ms = fold.run, latest_ms(fold)
+    if run is None or run.start_time is None:
+        return []
+    step_ms = _step_ms(step, wall_ms)
+    count = max(1, math.ceil(wall_ms / step_ms))
+    bins = [
+        Bin(start_ms=number * step_ms, time=run.start_time + timedelta(milliseconds=number * step_ms))
+        for number in range(count)
+    ]
+    for span in fold.spans.values():
+        if span.kind in _IN_FLIGHT:
+            _add(bins, step_ms, span, wall_ms)
+    spent = 0.0
+    for each in bins:
+        spent += each.cost
+        each.cumulative_cost = spent
+    return bins
+
+
+def _step_ms(step: float | timedelta | None, wall_ms: float) -> float:
+    if step is None:
+        return max(_LEAST_MS, wall_ms / _BINS)
+    step_ms = (step.total_seconds() if isinstance(step, timedelta) else float(step)) * 1000
+    if not (step_ms > 0 and wall_ms / step_ms <= _MOST_BINS):
+        raise ValueError(f"The length of a bin must be > 0 seconds, with at most {_MOST_BINS:,} bins; got {step!r}.")
+    return step_ms
+
+
+def _add(bins: list[Bin], step_ms: float, span: Span, now_ms: float) -> None:
+    name = _IN_FLIGHT[span.kind]
+    amounts = {name: float(amount) for name in _SPREAD if span.usage_leaf and (amount := getattr(span, name))}
+    for start_ms, end_ms in times_of(span, now_ms):
+        for place, part_ms in _parts(start_ms, end_ms, step_ms, len(bins)):
+            each = bins[place]
+            setattr(each, name, getattr(each, name) + part_ms / step_ms)
+            share = part_ms / (end_ms - start_ms) if end_ms > start_ms else 1.0
+            for column, amount in amounts.items():
+                setattr(each, column, getattr(each, column) + amount * share)
+
+
+def _parts(start_ms: float, end_ms: float, step_ms: float, count: int) -> Iterator[tuple[int, float]]:
+    """Which bins a time falls into, and how much of it into each; a moment falls into one, with nothing."""
+    first, last = (min(count - 1, int(each / step_ms)) for each in (start_ms, end_ms))
+    for place in range(first, last + 1):
+        begin_ms, finish_ms = max(start_ms, place * step_ms), end_ms
+        if place < last:
+            finish_ms = min(end_ms, (place + 1) * step_ms)
+        if finish_ms > begin_ms or first == last:
+            yield place, finish_ms - begin_ms

@@ -1,0 +1,1 @@
+"""Events and times as plain JSON values, and back."""

@@ -1,0 +1,246 @@
+"""The trace of one run (T2): its events, folded once they are asked for.
+
+Knows nothing of pandas until `frames` is used, and nothing of how a run is carried out or shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
+from ensemble_notebook.errors import did_you_mean
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.task_traces import PhaseTrace, TaskTrace
+
+if TYPE_CHECKING:
+    from ensemble_notebook.trace.frames import Frames
+
+
+class ExecutionTrace:
+    """What a run left behind: finished, failed, interrupted, or as far as it has come.
+
+    Args:
+        events: of one run, in order; copied.
+        cost: own rates; None: the public price list (T10).
+        prices: of the attempts, by span id, as they were when the trace was written; None: to be looked up.
+
+    Attributes:
+        events: the stream that everything else is made from. cost: as given.
+    """
+
+    def __init__(
+        self,
+        events: Iterable[Event],
+        cost: CostConfiguration | None = None,
+        prices: Mapping[str, Price] | None = None,
+    ) -> None:
+        self.events = tuple(events)
+        self.cost = cost
+        self._prices = prices
+
+    @classmethod
+    def from_events(cls, events: Iterable[Event], cost: CostConfiguration | None = None) -> ExecutionTrace:
+        """The trace of these events. Costs nothing yet: they are folded at first use."""
+        return cls(events, cost)
+
+    @cached_property
+    def fold(self) -> TraceFold:
+        """The events, folded. For views; not to be added to."""
+        return TraceFold.of(self.events, self.cost, self._prices)
+
+    @property
+    def run_id(self) -> str:
+        """Empty where nothing had started."""
+        return self.fold.run_id
+
+    @property
+    def name(self) -> str | None:
+        """Of the ensemble."""
+        return self.fold.name
+
+    @property
+    def workflow(self) -> str | None:
+        """Of the ensemble."""
+        return self.fold.workflow
+
+    @property
+    def inputs(self) -> Mapping[str, str]:
+        """Template variables as text, secrets masked."""
+        return self.fold.inputs
+
+    @property
+    def plan(self) -> ExecutionPlan | None:
+        """What was going to happen."""
+        return self.fold.plan
+
+    @property
+    def status(self) -> RunStatus:
+        """How the run ended, or stands."""
+        return self.fold.status
+
+    @property
+    def exit_reason(self) -> ExitReason | None:
+        """Why it ended; None before."""
+        return self.fold.exit_reason
+
+    @property
+    def capture_mode(self) -> CaptureMode:
+        """How much was recorded (T6)."""
+        return self.fold.capture_mode
+
+    @property
+    def agents(self) -> tuple[PlannedAgent, ...]:
+        """Who took part, as the run began with them."""
+        return self.fold.agents
+
+    @property
+    def errors(self) -> tuple[Span, ...]:
+        """The spans where something failed first, in order of failure: each failure once."""
+        failed = [span for span in self.spans if span.is_origin and span.status is SpanStatus.ERROR]
+        return tuple(sorted(failed, key=lambda span: span.end_seq or 0))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """In order of appearance."""
+        return tuple(self.fold.warnings)
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """All spans, in order of first appearance: what was planned first, then as it came."""
+        return tuple(self.fold.spans.values())
+
+    @property
+    def metrics(self) -> Metrics:
+        """Sums over the leaves of the run (T2)."""
+        return self.fold.metrics
+
+    @property
+    def started_at(self) -> datetime | None:
+        """UTC."""
+        return None if self.fold.run is None else self.fold.run.start_time
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """UTC; None before the end."""
+        return None if self.fold.run is None else self.fold.run.end_time
+
+    @property
+    def duration(self) -> timedelta | None:
+        """On the monotonic clock (T4); None before the end."""
+        duration_ms = None if self.fold.run is None else self.fold.run.duration_ms
+        return None if duration_ms is None else timedelta(milliseconds=duration_ms)
+
+    @cached_property
+    def tasks(self) -> tuple[TaskTrace, ...]:
+        """Those of the plan, in order of declaration, those that never ran included (T1); then reviewers of phases."""
+        ids = (span.span_id for span in self.spans if span.kind is SpanKind.TASK and span.delegation_id is None)
+        return tuple(self._tasks_by_id[span_id] for span_id in ids)
+
+    @cached_property
+    def phases(self) -> tuple[PhaseTrace, ...]:
+        """One per phase, in order of declaration; those that never ran included (T1). Empty for a flat run."""
+        return tuple(
+            PhaseTrace(
+                name=span.name,
+                span=span,
+                tasks=tuple(task for task in self.tasks if task.span.parent is span),
+                metrics=self.fold.metrics_of(span),
+            )
+            for span in self.spans
+            if span.kind is SpanKind.PHASE
+        )
+
+    def task(self, name: str) -> TaskTrace:
+        """The part of one task, of the plan or delegated.
+
+        Raises:
+            KeyError: no task has this name; says which one is nearest.
+        """
+        found = self._tasks_by_name.get(name)
+        if found is None:
+            raise KeyError(f"No task {name!r} in this trace.{did_you_mean(name, self._tasks_by_name)}")
+        return found
+
+    @cached_property
+    def frames(self) -> Frames:
+        """The trace as DataFrames (T20, T21)."""
+        from ensemble_notebook.trace.frames import Frames
+
+        return Frames(self.fold, self.events)
+
+    @cached_property
+    def _tasks_by_id(self) -> dict[str, TaskTrace]:
+        """All tasks; what was delegated is made before what delegated it."""
+        beneath: dict[str, list[Span]] = {}
+        for span in self.spans:
+            if span.task_id is not None:
+                beneath.setdefault(span.task_id, []).append(span)
+        made: dict[str, TaskTrace] = {}
+        workers: dict[str | None, list[TaskTrace]] = {}
+        tasks = [span for span in self.spans if span.kind is SpanKind.TASK]
+        for span in sorted(tasks, key=lambda each: each.depth, reverse=True):
+            made[span.span_id] = task = TaskTrace(
+                name=span.name,
+                span=span,
+                spans=tuple(beneath[span.span_id]),
+                messages=tuple(self.fold.messages.get(span.span_id, ())),
+                metrics=self.fold.metrics_of(span),
+                workers=tuple(sorted(workers.get(span.span_id, ()), key=lambda each: each.span.seq)),
+                capture_mode=self.capture_mode,
+            )
+            if span.parent is not None:
+                workers.setdefault(span.parent.task_id, []).append(task)
+        return made
+
+    @cached_property
+    def _tasks_by_name(self) -> dict[str, TaskTrace]:
+        """A name of the plan wins over that of delegated work."""
+        by_name = {task.name: task for task in self._tasks_by_id.values()}
+        return {**by_name, **{task.name: task for task in self.tasks}}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON shape of the trace (T11): plain values, secrets masked."""
+        from ensemble_notebook.trace.formats.trace_json import document_of
+
+        return document_of(self)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it as JSON; gives the file. Folders are made; an older file is replaced once the new one is whole.
+
+        Raises:
+            OSError: it can't be written.
+        """
+        from ensemble_notebook.trace.formats.trace_file import write
+
+        return write(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ExecutionTrace:
+        """Read a trace that was saved here, or one that AgentEnsemble has written (T12).
+
+        Raises:
+            OSError: there is no such file.
+            TraceFormatError: it is no trace, or not a whole one; names the place.
+        """
+        from ensemble_notebook.trace.formats.trace_file import read
+
+        return read(Path(path))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The events are enough; the rest is folded again."""
+        return {"events": self.events, "cost": self.cost, "_prices": self._prices}
+
+    def __repr__(self) -> str:
+        """Name, status and size."""
+        took = "" if self.duration is None else f", {self.duration.total_seconds():.1f} s"
+        return f"ExecutionTrace({self.name or self.run_id!r}, {self.status}, {len(self.tasks)} tasks{took})"

@@ -1,0 +1,74 @@
+"""Where traces go when a run is over (T6): to files, or to whatever else takes one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ensemble_notebook.domain.definitions.enums import CaptureMode
+from ensemble_notebook.trace.spans.safe_text import safe_text
+
+if TYPE_CHECKING:
+    from ensemble_notebook.trace.execution_trace import ExecutionTrace
+
+SUFFIX: Final = ".trace.json"
+DEFAULT_FOLDER: Final = "traces"
+
+_log: Final = logging.getLogger("ensemble_notebook.trace")
+
+
+class TraceExporter(Protocol):
+    """Gets the trace of every run that is over, failed ones included; a plain function ``(trace)`` will do, too."""
+
+    def export(self, trace: ExecutionTrace, /) -> object:
+        """Keep it, send it, show it."""
+
+
+class JsonTraceExporter:
+    """Writes each trace as JSON.
+
+    Args:
+        path: a file, when it ends in ``.json``, which every run replaces; else a folder, where each run gets a file
+            ``RUN.trace.json`` of its own. Folders are made.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def export(self, trace: ExecutionTrace) -> Path:
+        """Write it; gives the file.
+
+        Raises:
+            OSError: it can't be written.
+        """
+        return trace.save(self.path if self.path.suffix == ".json" else self.path / file_name(trace.run_id))
+
+    def __repr__(self) -> str:
+        """As it is written."""
+        return f"JsonTraceExporter({str(self.path)!r})"
+
+
+def file_name(run_id: str) -> str:
+    """Of the file of a run; ids of other systems may hold anything."""
+    return re.sub(r"[^\w.-]", "_", run_id).lstrip(".")[:200] + SUFFIX
+
+
+def export_trace(trace: ExecutionTrace, exporter: TraceExporter | Callable[[ExecutionTrace], Any] | None) -> None:
+    """Hand a trace to an exporter; without one, a trace of mode FULL goes to ``./traces/`` (T6).
+
+    Never raises: what an exporter raises is logged, since the run has its result all the same.
+    """
+    if exporter is None:
+        if trace.capture_mode is not CaptureMode.FULL:
+            return
+        exporter = JsonTraceExporter(DEFAULT_FOLDER)
+    export: Callable[[ExecutionTrace], Any] = getattr(exporter, "export", None) or exporter  # type: ignore[assignment]
+    try:
+        export(trace)
+    except Exception as error:  # noqa: BLE001 - whatever a foreign exporter raises
+        name = type(exporter).__name__
+        _log.warning("The trace could not be exported by %s: %s", name, safe_text(f"{type(error).__name__}: {error}"))

@@ -1,0 +1,1 @@
+"""The fold of events into spans, one event at a time."""

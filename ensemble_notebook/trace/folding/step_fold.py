@@ -1,0 +1,174 @@
+"""The part of the fold that is about the other steps of a task: delegations, reviews, guardrails, memory, waits.
+
+What only spans of one kind have is in their `attributes`, which are plain values: of a delegation ``delegator``,
+``depth``, ``priority``, ``scope``, ``expected_output_schema``, ``status`` and ``errors``; of a review ``subject``,
+``tool``, ``text``, ``verdicts``, ``deadline_ms`` (since the run started), ``on_timeout``, ``decision`` and
+``is_timeout``; of a guardrail ``kind`` and ``message``; of a memory operation ``operation``, ``scope`` and ``count``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.definitions.delegation import DelegationRequest, DelegationResponse
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.trace.codec.event_codec import to_plain
+from ensemble_notebook.trace.spans.safe_text import safe_text
+from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.spans.span_tree import SpanTree, error_facts, to_ms
+
+
+class StepFold:
+    """Folds the events of these five kinds of spans."""
+
+    def __init__(self, tree: SpanTree) -> None:
+        self._tree = tree
+
+    def handlers(self) -> dict[type[ev.Event], Callable[[Any], None]]:
+        """What to call for each type of event."""
+        return {
+            ev.DelegationStarted: self._delegation_started,
+            ev.DelegationCompleted: self._delegation_completed,
+            ev.DelegationFailed: self._delegation_failed,
+            ev.ReviewRequested: self._review_requested,
+            ev.ReviewAnswered: self._review_answered,
+            ev.GuardrailStarted: self._guardrail_started,
+            ev.GuardrailEnded: self._guardrail_ended,
+            ev.MemoryStarted: self._memory_started,
+            ev.MemoryEnded: self._memory_ended,
+            ev.WaitStarted: self._wait_started,
+            ev.WaitEnded: self._wait_ended,
+            ev.RateLimitWaited: self._wait_ended,
+        }
+
+    # --- Delegations --------------------------------------------------------------------------------------------------
+
+    def _delegation_started(self, event: ev.DelegationStarted) -> None:
+        span = self._begin(event, SpanKind.DELEGATION, event.request.agent_role, event.delegator)
+        span.delegation_id = event.request.task_id
+        span.attributes = {"delegator": event.delegator, "depth": event.depth}
+        _ask(span, event.request)
+        if span.parent is not None:
+            for tally in self._tree.sums_around(span.parent):
+                tally.delegation_count += 1
+
+    def _delegation_completed(self, event: ev.DelegationCompleted) -> None:
+        if (span := self._tree.open.get(event.span_id)) is not None:
+            self._tree.end(event, span, SpanStatus.OK)
+            _answer(span, event.request, event.response)
+
+    def _delegation_failed(self, event: ev.DelegationFailed) -> None:
+        span = self._tree.open.get(event.span_id)
+        if span is None:
+            return
+        refusal = safe_text("; ".join(event.response.errors)) or None
+        facts = error_facts(event.error)
+        if facts is None and span.child_error is None:
+            facts, span.reason = ("DelegationRefused", refusal), refusal
+        self._tree.end(event, span, event.status, facts)
+        _answer(span, event.request, event.response)
+
+    # --- Reviews ------------------------------------------------------------------------------------------------------
+
+    def _review_requested(self, event: ev.ReviewRequested) -> None:
+        request = event.request
+        span = self._begin(event, SpanKind.REVIEW, request.subject, request.agent)
+        span.input = safe_text(request.text)
+        timeout = request.timeout
+        span.attributes = {
+            "subject": request.subject,
+            "tool": request.tool,
+            "text": span.input,
+            "verdicts": [each.value for each in request.verdicts],
+            "deadline_ms": None if timeout is None else to_ms(event.offset_s + timeout),
+            "on_timeout": request.on_timeout.value,
+        }
+        self._tree.set_status(span, SpanStatus.WAITING)
+
+    def _review_answered(self, event: ev.ReviewAnswered) -> None:
+        span = self._tree.open.get(event.span_id)
+        if span is None:
+            return
+        self._tree.end(event, span, event.status, error_facts(event.error))
+        if (decision := event.decision) is not None:
+            span.review_decision, span.output = decision.verdict.value, safe_text(decision.text) or None
+        _add(span, decision=span.review_decision, is_timeout=event.is_timeout)
+        span.human_wait_ms = span.self_ms
+        for tally in self._tree.sums_around(span):
+            tally.human_wait_ms += span.human_wait_ms or 0.0
+
+    # --- Guardrails, memory, waits ------------------------------------------------------------------------------------
+
+    def _guardrail_started(self, event: ev.GuardrailStarted) -> None:
+        self._begin(event, SpanKind.GUARDRAIL, event.name).attributes = {"kind": event.kind}
+
+    def _guardrail_ended(self, event: ev.GuardrailEnded) -> None:
+        if (span := self._tree.open.get(event.span_id)) is not None:
+            span.output = safe_text(event.message) or None
+            self._tree.end(event, span, event.status, ("GuardrailViolationError", span.output))
+            _add(span, message=span.output)
+
+    def _memory_started(self, event: ev.MemoryStarted) -> None:
+        span = self._begin(event, SpanKind.MEMORY, event.scope)
+        span.attributes = {"operation": event.operation, "scope": event.scope}
+        for tally in self._tree.sums_around(span):
+            tally.memory_retrieve_count += event.operation == "retrieve"
+            tally.memory_store_count += event.operation == "store"
+
+    def _memory_ended(self, event: ev.MemoryEnded) -> None:
+        span = self._tree.open.get(event.span_id)
+        if span is None:
+            return
+        self._tree.end(event, span, event.status, error_facts(event.error))
+        _add(span, count=event.count)
+        for tally in self._tree.sums_around(span):
+            tally.memory_ms += span.duration_ms or 0.0
+
+    def _wait_started(self, event: ev.WaitStarted) -> None:
+        span = self._begin(event, SpanKind.WAIT, event.cause)
+        span.wait_kind = event.cause
+        self._tree.set_status(span, SpanStatus.WAITING)
+        if span.parent is not None:
+            self._tree.set_status(span.parent, SpanStatus.WAITING)
+
+    def _wait_ended(self, event: ev.WaitEnded) -> None:
+        span = self._tree.open.get(event.span_id)
+        if span is None:
+            return
+        self._tree.end(event, span, event.status, error_facts(event.error))
+        if span.parent is not None and span.parent.end_seq is None:
+            self._tree.set_status(span.parent, SpanStatus.RUNNING)
+        for tally in self._tree.sums_around(span):
+            tally.wait_ms += span.duration_ms or 0.0
+
+    def _begin(self, event: ev.Event, kind: SpanKind, name: str, agent: str | None = None) -> Span:
+        """A step starts, on the sub-lane of what is around it."""
+        span = self._tree.begin(event, kind, name, agent)
+        if span.parent is not None:
+            span.lane = span.parent.lane
+        return span
+
+
+def _ask(span: Span, request: DelegationRequest) -> None:
+    """What the worker is asked; policies may still change it."""
+    span.name = span.delegate_to = request.agent_role
+    span.input = safe_text(request.task_description)
+    schema = request.expected_output_schema
+    _add(
+        span,
+        priority=request.priority.value,
+        scope=to_plain(request.scope),
+        expected_output_schema=None if schema is None else safe_text(schema),
+    )
+
+
+def _answer(span: Span, request: DelegationRequest, response: DelegationResponse) -> None:
+    _ask(span, request)
+    span.output = None if response.raw_output is None else safe_text(response.raw_output)
+    _add(span, status=response.status.value, errors=[safe_text(each) for each in response.errors])
+
+
+def _add(span: Span, **facts: Any) -> None:
+    span.attributes = {**(span.attributes or {}), **facts}

@@ -1,0 +1,281 @@
+"""The fold of a run's events into spans: one event at a time, each in constant time (T1, T2).
+
+The same fold serves a live timeline and a finished trace. Knows no pandas, no clock and nothing of how spans are
+shown; a stream that was cut gives what was known by then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, PhaseStatus, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
+from ensemble_notebook.trace.folding.call_fold import CallFold
+from ensemble_notebook.trace.folding.conversation_log import ConversationLog
+from ensemble_notebook.trace.folding.critical_spans import settle
+from ensemble_notebook.trace.folding.step_fold import StepFold
+from ensemble_notebook.trace.spans.safe_text import StreamedText, safe_text, safe_value
+from ensemble_notebook.trace.spans.span import Message, Span, SpanKind, Stretch
+from ensemble_notebook.trace.spans.span_tree import ErrorFacts, SpanTree, error_facts, to_ms
+from ensemble_notebook.trace.spans.usage_tally import Tally
+
+_RUN_STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}
+_OUT_OF_TIME: Final[ErrorFacts] = ("DeadlineExceededError", "The run took longer than it was given.")
+
+
+class TraceFold:
+    """What is known of a run by now.
+
+    One thread adds events; others that read hold `lock` meanwhile. Nobody but the fold changes a span.
+
+    Args:
+        cost: own rates; None: the public price list (T10).
+        prices: of the attempts, by span id, where they are known already; None: to be looked up.
+
+    Attributes:
+        tree: the spans, and which of them changed when. log: the messages.
+        run: the span of the run itself; None before it starts.
+        status, exit_reason: of the run. error: type and message of what ended it, or None.
+        agents, budget, capture_mode: as the run began with them.
+        chain: what made the run as long as it was, see `critical`; empty before the end.
+        note: what is being prepared, e.g. a model that is loading; None once a model was asked, or after the end.
+    """
+
+    def __init__(self, cost: CostConfiguration | None = None, prices: Mapping[str, Price] | None = None) -> None:
+        self.lock = threading.RLock()
+        self.currency = "USD" if cost is None else cost.currency
+        self.tree = SpanTree(self.currency)
+        self.log = ConversationLog()
+        self.run: Span | None = None
+        self.run_id = ""
+        self.name: str | None = None
+        self.workflow: str | None = None
+        self.inputs: Mapping[str, str] = {}
+        self.max_concurrency: int | None = None
+        self.agents: tuple[PlannedAgent, ...] = ()
+        self.budget: Budget | None = None
+        self.capture_mode = CaptureMode.OFF
+        self.plan: ExecutionPlan | None = None
+        self.status = RunStatus.PENDING
+        self.exit_reason: ExitReason | None = None
+        self.error: ErrorFacts | None = None
+        self.warnings: list[str] = []
+        self.note: str | None = None
+        self.chain: list[Stretch] = []
+        self._calls = CallFold(self.tree, self.log, cost, prices)
+        self._prompts: dict[str, tuple[float, float]] = {}
+        self._handlers: dict[type[ev.Event], Callable[[Any], None]] = {
+            ev.RunStarted: self._run_started,
+            ev.PlanMade: self._plan_made,
+            ev.Noted: self._noted,
+            ev.Warned: self._warned,
+            ev.RunEnded: self._run_ended,
+            ev.PhaseStarted: self._phase_started,
+            ev.PhaseEnded: self._phase_ended,
+            ev.PhaseRetried: self._sent_back,
+            ev.PhaseSkipped: self._phase_skipped,
+            ev.TaskStarted: self._task_started,
+            ev.TaskInputPrepared: self._task_input_prepared,
+            ev.TaskRetried: self._sent_back,
+            ev.TaskFellBack: self._task_fell_back,
+            ev.TaskCompleted: self._task_completed,
+            ev.TaskFailed: self._task_failed,
+            ev.TaskSkipped: self._task_skipped,
+            ev.BudgetWarning: self._warned,
+            **self._calls.handlers(),
+            **StepFold(self.tree).handlers(),
+        }
+
+    @classmethod
+    def of(
+        cls,
+        events: Iterable[ev.Event],
+        cost: CostConfiguration | None = None,
+        prices: Mapping[str, Price] | None = None,
+    ) -> TraceFold:
+        """The fold of these events, in order."""
+        fold = cls(cost, prices)
+        for event in events:
+            fold.add(event)
+        return fold
+
+    def add(self, event: ev.Event) -> None:
+        """Take in the next event. A type that it doesn't know changes nothing."""
+        with self.lock:
+            self.tree.next_version()
+            handler = self._handlers.get(type(event))
+            if handler is not None:
+                handler(event)
+
+    @property
+    def count(self) -> int:
+        """How many events were added; the version of whatever the last one changed."""
+        return self.tree.version
+
+    @property
+    def spans(self) -> dict[str, Span]:
+        """By id, in order of first appearance; what is planned is there from the plan on, as ghosts (W1)."""
+        return self.tree.spans
+
+    @property
+    def messages(self) -> dict[str, list[Message]]:
+        """Of each task, by its span id, in order."""
+        return self.log.messages
+
+    @property
+    def streams(self) -> dict[str, StreamedText]:
+        """Text streamed so far, by id of the LLM call; the latest change last."""
+        return self._calls.streams
+
+    @property
+    def is_scripted(self) -> bool:
+        """True once a script has answered for a model (E41)."""
+        return self._calls.is_scripted
+
+    @property
+    def metrics(self) -> Metrics:
+        """Of the run, by now."""
+        return self.metrics_of(self.run)
+
+    def metrics_of(self, span: Span | None) -> Metrics:
+        """Of everything beneath a span."""
+        tally = None if span is None else span.tally
+        return (tally or Tally()).to_metrics(self.currency)
+
+    # --- The run ------------------------------------------------------------------------------------------------------
+
+    def _run_started(self, event: ev.RunStarted) -> None:
+        self.run_id, self.name, self.workflow = event.run_id, event.name, str(event.workflow)
+        self.inputs = {name: safe_value(name, value) for name, value in event.inputs.items()}
+        self.max_concurrency, self.budget = event.max_concurrency, event.budget
+        self.agents, self.capture_mode = event.agents, event.capture_mode
+        self.status = RunStatus.RUNNING
+        self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")
+
+    def _plan_made(self, event: ev.PlanMade) -> None:
+        """Rows for everything that will come, so that rows never jump (W1)."""
+        plan = self.plan = event.plan
+        phase_ids = dict(zip(plan.phases, event.phase_span_ids, strict=True))
+        for name, after in plan.phases.items():
+            phase = self.tree.enter(event, SpanKind.PHASE, name, phase_ids[name], event.span_id, phase=name)
+            phase.depends_on = after
+        for planned, span_id in zip(plan.tasks, event.task_span_ids, strict=True):
+            parent_id = event.span_id if planned.phase is None else phase_ids[planned.phase]
+            facts = {"agent": planned.agent, "is_planned": True}
+            task = self.tree.enter(event, SpanKind.TASK, planned.name, span_id, parent_id, **facts)
+            task.depends_on, task.description = planned.depends_on, safe_text(planned.description)
+
+    def _noted(self, event: ev.Noted) -> None:
+        self.note = safe_text(event.message)
+
+    def _warned(self, event: ev.Warned | ev.BudgetWarning) -> None:
+        self.warnings.append(safe_text(event.message))
+
+    def _run_ended(self, event: ev.RunEnded) -> None:
+        self.status, self.exit_reason, self.note = event.status, event.exit_reason, None
+        self._close_what_is_open(event)
+        if self.run is not None:
+            late = _OUT_OF_TIME if event.exit_reason is ExitReason.TIMEOUT else None
+            self.tree.end(
+                event, self.run, _RUN_STATUS.get(event.status, SpanStatus.OK), error_facts(event.error) or late
+            )
+            if self.run.error_type is not None:
+                self.error = (self.run.error_type, self.run.error_message)
+        settled, self.chain = settle(self.tree.spans)
+        for span in settled:
+            self.tree.touch(span)
+
+    def _close_what_is_open(self, event: ev.RunEnded) -> None:
+        """What ignored its cancellation never said how it ended: it is over with the span around it."""
+        for span in [*self.tree.open.values()]:
+            parent = span.parent
+            if span is self.run:
+                continue
+            if parent is None or parent.end_ms is None or parent.end_time is None:
+                self._calls.abandon(event, span)
+            else:
+                self._calls.abandon(replace(event, offset_s=parent.end_ms / 1000, time=parent.end_time), span)
+
+    # --- Phases and tasks ---------------------------------------------------------------------------------------------
+
+    def _phase_started(self, event: ev.PhaseStarted) -> None:
+        self.tree.begin(event, SpanKind.PHASE, event.phase or "")
+
+    def _phase_ended(self, event: ev.PhaseEnded) -> None:
+        ended = SpanStatus.OK if event.status is PhaseStatus.COMPLETED else SpanStatus.ERROR
+        self._end(event, SpanStatus.CANCELLED if event.is_cancelled else ended)
+
+    def _phase_skipped(self, event: ev.PhaseSkipped) -> None:
+        self.tree.skip(event, self.tree.of_event(event, SpanKind.PHASE, event.phase or ""), event.reason)
+
+    def _task_started(self, event: ev.TaskStarted) -> None:
+        facts = {"is_planned": event.index is not None, "parent": self._review_of(event)}
+        span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent, **facts)
+        span.description = safe_text(event.description)
+        span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
+        if span.pauses:
+            span.attempt = (span.attempt or 1) + 1
+        self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
+
+    def _review_of(self, event: ev.TaskStarted) -> Span | None:
+        """The review of a phase that this task answers: its work is beside the review, and counts as inside (E28)."""
+        phase = self.tree.spans.get(event.parent_id or "")
+        if event.index is not None or phase is None or phase.kind is not SpanKind.PHASE:
+            return None
+        asked = (span for span in self.tree.open.values() if span.kind is SpanKind.REVIEW and span.parent is phase)
+        return next(asked, None)
+
+    def _task_input_prepared(self, event: ev.TaskInputPrepared) -> None:
+        span = self.tree.open.get(event.span_id)
+        if span is None:
+            return
+        span.context = event.context
+        if event.system_prompt:
+            self.log.say(event, span, "system", event.system_prompt)
+        self.log.say(event, span, "user", event.user_prompt)
+        since_ms, covered_ms = self._prompts.pop(event.span_id, (None, 0.0))
+        if since_ms is not None:
+            built_ms = to_ms(event.offset_s) - since_ms - (span.covered_ms - covered_ms)
+            for tally in self.tree.sums_around(span):
+                tally.prompt_ms += built_ms
+
+    def _sent_back(self, event: ev.TaskRetried | ev.PhaseRetried) -> None:
+        """A review wants it done again: a task goes on in its span, the tasks of a phase start again in theirs."""
+        span = self.tree.open.get(event.span_id)
+        if span is None:
+            return
+        span.attempt = event.attempt
+        self.tree.touch(span)
+        if span.kind is SpanKind.TASK:
+            self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
+
+    def _task_fell_back(self, event: ev.TaskFellBack) -> None:
+        span = self.tree.open.get(event.span_id)
+        if span is not None:
+            span.is_fallback = True
+            for tally in self.tree.sums_around(span):
+                tally.fallback_count += 1
+
+    def _task_completed(self, event: ev.TaskCompleted) -> None:
+        span = self._end(event, SpanStatus.OK)
+        if span is not None:
+            span.output = safe_text(event.output.raw)
+
+    def _task_failed(self, event: ev.TaskFailed) -> None:
+        self._end(event, event.status, event.error)
+
+    def _task_skipped(self, event: ev.TaskSkipped) -> None:
+        self.tree.skip(event, self.tree.of_event(event, SpanKind.TASK, event.task or ""), event.reason)
+
+    def _end(self, event: ev.Event, status: SpanStatus, error: BaseException | None = None) -> Span | None:
+        span = self.tree.open.get(event.span_id)
+        if span is not None:
+            self.tree.end(event, span, status, error_facts(error))
+        return span

@@ -1,0 +1,1 @@
+"""Traces as files: our JSON, and that of AgentEnsemble."""

@@ -1,0 +1,250 @@
+"""Traces that AgentEnsemble has written, told as our events (T12).
+
+Such a file has no names of tasks, no plan, no models and no attempts: a task is named after its agent, each call has
+one attempt, and what is not there stays unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.definitions.delegation import DelegationRequest, DelegationResponse
+from ensemble_notebook.domain.definitions.enums import (
+    CaptureMode,
+    DelegationStatus,
+    ExitReason,
+    RunStatus,
+    SpanStatus,
+    ToolOutcome,
+)
+from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
+from ensemble_notebook.domain.seams.chat_port import ToolCall
+from ensemble_notebook.trace.codec.event_codec import recorded_error
+from ensemble_notebook.trace.codec.iso_time import instant_of
+
+Plain = Mapping[str, Any]
+
+_OUTCOMES: Final = {
+    "SUCCESS": (ToolOutcome.SUCCESS, SpanStatus.OK),
+    "FAILURE": (ToolOutcome.FAILURE, SpanStatus.ERROR),
+    "ERROR": (ToolOutcome.FAILURE, SpanStatus.ERROR),
+    "SKIPPED": (ToolOutcome.SKIPPED_MAX_ITERATIONS, SpanStatus.SKIPPED),
+    "SKIPPED_MAX_ITERATIONS": (ToolOutcome.SKIPPED_MAX_ITERATIONS, SpanStatus.SKIPPED),
+}
+
+
+def events_of_foreign(document: Plain) -> tuple[ev.Event, ...]:
+    """The events that such a run would have had, in order.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: it is no such document.
+    """
+    return _Teller(document).tell()
+
+
+class _Teller:
+    """Collects events in any order, and puts them in order of time at the end."""
+
+    def __init__(self, document: Plain) -> None:
+        self._document = document
+        self._run_id = str(document.get("ensembleId") or "trace")
+        self._start = instant_of(document["startedAt"])
+        self._end = max(self._start, _moment(document.get("completedAt"), _latest(document, self._start)))
+        self._events: list[tuple[type[ev.Event], datetime, dict[str, Any]]] = []
+        self._spans = 0
+        self._names: Counter[str] = Counter()
+
+    def tell(self) -> tuple[ev.Event, ...]:
+        """All events."""
+        document, run_id = self._document, self._run_id
+        run = {"span_id": run_id, "parent_id": None}
+        self._emit(
+            ev.RunStarted,
+            self._start,
+            **run,
+            name=None,
+            workflow=str(document.get("workflow") or "sequential").lower(),
+            inputs={str(key): str(value) for key, value in (document.get("inputs") or {}).items()},
+            max_concurrency=None,
+            capture_mode=CaptureMode(str(document.get("captureMode") or "off").lower()),
+            agents=tuple(map(_agent, document.get("agents") or ())),
+        )
+        tasks = document["taskTraces"]
+        for index, task in enumerate(tasks):
+            self._task(task, run_id, index=index, total=len(tasks))
+        errors = [recorded_error(each["errorType"], each["message"]) for each in document.get("errors") or ()]
+        status, reason = (RunStatus.FAILED, ExitReason.ERROR) if errors else (RunStatus.COMPLETED, ExitReason.COMPLETED)
+        error = errors[0] if errors else None
+        self._emit(ev.RunEnded, self._end, **run, status=status, exit_reason=reason, error=error)
+        in_time = sorted(self._events, key=lambda each: each[1])
+        return tuple(
+            kind(run_id=run_id, seq=seq, time=time, offset_s=(time - self._start).total_seconds(), **fields)
+            for seq, (kind, time, fields) in enumerate(in_time)
+        )
+
+    def _task(self, task: Plain, parent_id: str, index: int | None, total: int | None) -> TaskOutput:
+        role = task["agentRole"]
+        start = _moment(task.get("startedAt"), self._start)
+        end = max(start, _moment(task.get("completedAt"), _latest(task, start)))
+        span = {"span_id": self._new_id(), "parent_id": parent_id, "task": self._name(role)}
+        description = task.get("taskDescription") or ""
+        self._emit(
+            ev.TaskStarted, start, **span, agent=role, description=description, index=index, total=total, queued_s=0.0
+        )
+        prompts = task.get("prompts") or {}
+        self._emit(
+            ev.TaskInputPrepared,
+            start,
+            **span,
+            system_prompt=prompts.get("systemPrompt") or "",
+            user_prompt=prompts.get("userPrompt") or description,
+            context=(),
+        )
+        for place, interaction in enumerate(task.get("llmInteractions") or ()):
+            self._turn(interaction, role, span, place + 1, (start, end))
+        for delegation in task.get("delegations") or ():
+            self._delegation(delegation, span, (start, end))
+        output = TaskOutput(
+            name=span["task"],
+            raw=task.get("finalOutput") or "",
+            task_description=description,
+            agent_role=role,
+            completed_at=end,
+            duration=end - start,
+            tool_call_count=int((task.get("metrics") or {}).get("toolCallCount", 0)),
+            parsed_output=task.get("parsedOutput"),
+        )
+        self._emit(ev.TaskCompleted, end, **span, output=output)
+        return output
+
+    def _turn(self, plain: Plain, role: str, task: Plain, iteration: int, bounds: tuple[datetime, datetime]) -> None:
+        start = _within(_moment(plain.get("startedAt"), bounds[0]), bounds)
+        end = _within(_moment(plain.get("completedAt"), start), (start, bounds[1]))
+        turn, call, attempt = self._inside(task), self._inside(task), self._inside(task)
+        call["parent_id"], attempt["parent_id"] = turn["span_id"], call["span_id"]
+        usage = TokenUsage(
+            input_tokens=_known(plain.get("inputTokens")), output_tokens=_known(plain.get("outputTokens"))
+        )
+        self._emit(ev.TurnStarted, start, **turn, agent=role, iteration=iteration)
+        self._emit(
+            ev.LlmCallStarted,
+            start,
+            **call,
+            agent=role,
+            model="unknown",
+            provider=None,
+            max_attempts=1,
+            is_scripted=False,
+        )
+        self._emit(ev.LlmAttemptStarted, start, **attempt, attempt=1)
+        self._emit(ev.LlmAttemptEnded, end, **attempt, attempt=1, status=SpanStatus.OK, usage=usage)
+        tools = plain.get("toolCalls") or ()
+        calls = tuple(
+            ToolCall(id=f"{call['span_id']}.{place}", name=tool["toolName"], arguments=tool.get("arguments") or "{}")
+            for place, tool in enumerate(tools)
+        )
+        self._emit(
+            ev.LlmCallCompleted,
+            end,
+            **call,
+            text=plain.get("responseText") or "",
+            tool_calls=calls,
+            usage=usage,
+            model=None,
+            finish_reason=None,
+            time_to_first_token_s=None,
+        )
+        ends = [self._tool(*each, role, turn, (end, bounds[1])) for each in zip(tools, calls, strict=True)]
+        self._emit(ev.TurnEnded, max([end, *ends]), **turn, status=SpanStatus.OK)
+
+    def _tool(
+        self, plain: Plain, call: ToolCall, role: str, turn: Plain, bounds: tuple[datetime, datetime]
+    ) -> datetime:
+        """One tool call; gives its end."""
+        start = _within(_moment(plain.get("startedAt"), bounds[0]), bounds)
+        end = _within(_moment(plain.get("completedAt"), start), (start, bounds[1]))
+        span = self._inside(turn)
+        outcome, status = _OUTCOMES.get(str(plain.get("outcome")), _OUTCOMES["SUCCESS"])
+        named = {"tool": call.name, "tool_call_id": call.id}
+        self._emit(ev.ToolCallStarted, start, **span, **named, agent=role, arguments=call.arguments)
+        result = plain.get("result") or ""
+        self._emit(ev.ToolCallCompleted, end, **span, **named, status=status, outcome=outcome, result=result)
+        return end
+
+    def _delegation(self, plain: Plain, task: Plain, bounds: tuple[datetime, datetime]) -> None:
+        start = _within(_moment(plain.get("startedAt"), bounds[0]), bounds)
+        end = _within(_moment(plain.get("completedAt"), start), (start, bounds[1]))
+        span = self._inside(task)
+        request = DelegationRequest(
+            agent_role=plain["workerRole"],
+            task_description=plain.get("taskDescription") or "",
+            task_id=f"{self._run_id}.{span['span_id']}",
+        )
+        facts: dict[str, Any] = {"task_id": request.task_id, "worker_role": request.agent_role, "duration": end - start}
+        depth = int(plain.get("depth") or 1)
+        self._emit(ev.DelegationStarted, start, **span, delegator=plain["delegatorRole"], depth=depth, request=request)
+        worker, result = plain.get("workerTrace"), plain.get("result")
+        output = None if worker is None else self._task(worker, span["span_id"], None, None)
+        if plain.get("succeeded", True):
+            answer = DelegationResponse(status=DelegationStatus.SUCCESS, raw_output=result, **facts)
+            self._emit(ev.DelegationCompleted, end, **span, request=request, response=answer, output=output)
+        else:
+            answer = DelegationResponse(status=DelegationStatus.FAILURE, errors=(result or "",), **facts)
+            self._emit(ev.DelegationFailed, end, **span, request=request, response=answer)
+
+    def _emit(self, kind: type[ev.Event], moment: datetime, **fields: Any) -> None:
+        self._events.append((kind, moment, fields))
+
+    def _inside(self, around: Plain) -> dict[str, Any]:
+        """A new span inside another one."""
+        return {"span_id": self._new_id(), "parent_id": around["span_id"], "task": around["task"]}
+
+    def _new_id(self) -> str:
+        self._spans += 1
+        return f"{self._run_id}.{self._spans}"
+
+    def _name(self, role: str) -> str:
+        slug = re.sub(r"\W+", "_", role.strip().lower()).strip("_") or "task"
+        self._names[slug] += 1
+        return f"{slug}_{self._names[slug]}"
+
+
+def _agent(plain: Plain) -> PlannedAgent:
+    return PlannedAgent(
+        role=plain["role"],
+        goal=plain.get("goal") or "",
+        background=plain.get("background"),
+        tools=tuple(plain.get("toolNames") or ()),
+        allow_delegation=bool(plain.get("allowDelegation")),
+    )
+
+
+def _moment(text: str | None, otherwise: datetime) -> datetime:
+    return otherwise if text is None else instant_of(text)
+
+
+def _within(moment: datetime, bounds: tuple[datetime, datetime]) -> datetime:
+    return min(max(moment, bounds[0]), bounds[1])
+
+
+def _latest(plain: Plain, otherwise: datetime) -> datetime:
+    """The latest moment that is named anywhere in a part of the document."""
+    latest = otherwise
+    for key, value in plain.items():
+        for each in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
+            if isinstance(each, Mapping):
+                latest = max(latest, _latest(each, otherwise))
+        if key in ("startedAt", "completedAt") and isinstance(value, str):
+            latest = max(latest, instant_of(value))
+    return latest
+
+
+def _known(count: int | None) -> int | None:
+    return None if count is None or count < 0 else count

@@ -1,0 +1,109 @@
+"""Files that hold a trace: written whole or not at all, read back into the same trace (T12)."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.errors import TraceFormatError
+from ensemble_notebook.trace.codec.event_codec import event_of, of_plain
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.formats.agentensemble_import import events_of_foreign
+
+_WRONG = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
+
+
+def write(trace: ExecutionTrace, path: Path) -> Path:
+    """Write a trace; gives the path.
+
+    Raises:
+        OSError: it can't be written; what was there before is still there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(trace.to_dict(), file, ensure_ascii=False, indent=1, allow_nan=False)
+            file.write("\n")
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def read(path: Path) -> ExecutionTrace:
+    """The trace in a file, ours or AgentEnsemble's.
+
+    Raises:
+        OSError: there is no such file.
+        TraceFormatError: it is no trace, or not a whole one.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+    except UnicodeDecodeError as error:
+        raise TraceFormatError(f"{path} is no trace: it is no text in UTF-8.") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise TraceFormatError(
+            f"{path} is no whole JSON document: {error.msg} at {place}. If it was cut off, save the trace again."
+        ) from error
+    if not isinstance(document, dict) or not isinstance(document.get("taskTraces"), list):
+        raise TraceFormatError(
+            f"{path} is JSON, but no execution trace: it has no 'taskTraces'. Files of "
+            "`trace.save(path)` and of AgentEnsemble's JsonTraceExporter have them."
+        )
+    version = str(document.get("schemaVersion", ""))
+    if version.partition(".")[0] != "1":
+        raise TraceFormatError(f"{path} has schemaVersion {version!r}; versions 1.x can be read.")
+    return _trace_of(document, path)
+
+
+def _trace_of(document: dict[str, Any], path: Path) -> ExecutionTrace:
+    if "events" not in document:
+        with _reading(path, "taskTraces"):
+            return _whole(ExecutionTrace(events_of_foreign(document)))
+    with _reading(path, "events"):
+        run_id, told = str(document["ensembleId"]), list(document["events"])
+    events: list[Event] = []
+    for place, plain in enumerate(told):
+        with _reading(path, f"events[{place}]"):
+            event = event_of(plain, run_id)
+            events += [] if event is None else [event]
+    with _reading(path, "spans"):
+        prices = {span["spanId"]: _price(span) for span in document["spans"] if "cost" in span}
+    with _reading(path, "costConfiguration"):
+        cost = of_plain(document.get("costConfiguration"), CostConfiguration)
+    with _reading(path, "events"):
+        return _whole(ExecutionTrace(events, cost, prices))
+
+
+def _whole(trace: ExecutionTrace) -> ExecutionTrace:
+    """The trace, folded now, so that what is wrong in it shows here."""
+    if trace.fold.run is None:
+        raise ValueError("no run has started")
+    return trace
+
+
+def _price(span: dict[str, Any]) -> Price:
+    return Price(Decimal(span["costInput"]), Decimal(span["costOutput"]))
+
+
+@contextmanager
+def _reading(path: Path, place: str) -> Iterator[None]:
+    """Whatever is wrong with a part of the document, say where."""
+    try:
+        yield
+    except _WRONG as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise TraceFormatError(
+            f"{path} is no execution trace that can be read: {place} is damaged ({reason}). Save the trace again."
+        ) from error

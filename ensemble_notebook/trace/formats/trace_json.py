@@ -1,0 +1,318 @@
+"""The JSON form of a trace (T11): that of AgentEnsemble's ``ExecutionTrace``, version 1.1, with fields of our own.
+
+What others read is in ``agents``, ``taskTraces`` and ``metrics``; ``phases`` and ``spans`` tell the rest. ``events`` is
+the stream itself, from which `file` makes the same trace again. Unknown numbers of tokens are -1 in the fields that
+others read, and there only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
+from ensemble_notebook.trace.codec.event_codec import camel, event_to_plain, to_plain
+from ensemble_notebook.trace.codec.iso_time import duration_text, instant_text
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.spans.safe_text import safe_text
+from ensemble_notebook.trace.spans.span import Message, Span
+from ensemble_notebook.trace.tables.columns import SPANS
+from ensemble_notebook.trace.task_traces import (
+    DelegationTrace,
+    LlmInteraction,
+    Part,
+    PhaseTrace,
+    TaskTrace,
+    ToolCallTrace,
+)
+
+SCHEMA_VERSION: Final = "1.1"
+
+_UNKNOWN: Final = -1
+
+
+def document_of(trace: ExecutionTrace) -> dict[str, Any]:
+    """The whole document."""
+    parsed = _parsed_outputs(trace.events)
+    started = [task for task in trace.tasks if task.started_at is not None]
+    cost = trace.cost
+    expected = {} if trace.plan is None else {each.name: each.expected_output for each in trace.plan.tasks}
+    return {
+        "schemaVersion": SCHEMA_VERSION,
+        "captureMode": trace.capture_mode.name,
+        "ensembleId": safe_text(trace.run_id),
+        "name": None if trace.name is None else safe_text(trace.name),
+        "workflow": (trace.workflow or "").upper(),
+        "status": trace.status.name,
+        "exitReason": None if trace.exit_reason is None else trace.exit_reason.name,
+        "startedAt": _instant(trace.started_at),
+        "completedAt": _instant(trace.ended_at),
+        "totalDuration": _duration(trace.duration),
+        "inputs": dict(trace.inputs),
+        "agents": [_agent(agent) for agent in trace.agents],
+        "taskTraces": [_task(task, parsed, expected.get(task.name, "")) for task in started],
+        "phases": [_phase(phase) for phase in trace.phases],
+        "metrics": _run_metrics(trace, started),
+        "totalCostEstimate": _cost(trace.metrics, trace.spans),
+        "errors": [_error(task) for task in started if task.span.status is SpanStatus.ERROR],
+        "warnings": list(trace.warnings),
+        "mapReduceLevels": [],
+        "metadata": {},
+        "costConfiguration": None if cost is None else to_plain(cost),
+        "spans": [_span(span) for span in trace.spans],
+        "events": [event_to_plain(event) for event in _joined(trace.events)],
+    }
+
+
+# --- What others read -------------------------------------------------------------------------------------------------
+
+
+def _agent(agent: PlannedAgent) -> dict[str, Any]:
+    return {
+        "role": safe_text(agent.role),
+        "goal": safe_text(agent.goal),
+        "background": to_plain(agent.background),
+        "toolNames": list(agent.tools),
+        "allowDelegation": agent.allow_delegation,
+    }
+
+
+def _task(task: TaskTrace, parsed: Mapping[str, Any], expected: str = "") -> dict[str, Any]:
+    """One task; what was expected of it is known of those in the plan."""
+    prompts = {"systemPrompt": task.system_prompt, "userPrompt": task.user_prompt}
+    return {
+        "name": task.name,
+        "status": task.span.status.name,
+        "agentRole": task.agent,
+        "taskDescription": task.description,
+        "expectedOutput": safe_text(expected),
+        **_times(task),
+        "prompts": prompts if any(prompts.values()) else None,
+        "llmInteractions": [_interaction(each, place) for place, each in enumerate(task.turns)],
+        "delegations": [_delegation(each, parsed) for each in task.delegations],
+        "finalOutput": task.output or "",
+        "parsedOutput": parsed.get(task.span.span_id),
+        "metrics": _task_metrics(task),
+        "metadata": {"spanId": task.span.span_id, "attempt": task.attempt},
+    }
+
+
+def _times(part: Part) -> dict[str, Any]:
+    return {
+        "startedAt": _instant(part.started_at),
+        "completedAt": _instant(part.completed_at),
+        "duration": _duration(part.duration),
+    }
+
+
+def _interaction(interaction: LlmInteraction, place: int) -> dict[str, Any]:
+    return {
+        "iterationIndex": place,
+        "startedAt": _instant(interaction.started_at),
+        "completedAt": _instant(interaction.completed_at),
+        "latency": _duration(interaction.latency),
+        "inputTokens": _tokens(interaction.input_tokens),
+        "outputTokens": _tokens(interaction.output_tokens),
+        "responseType": interaction.response_type or "FINAL_ANSWER",
+        "responseText": interaction.text,
+        "toolCalls": [_tool_call(each) for each in interaction.tool_calls],
+        "messages": [_message(each) for each in interaction.messages],
+        "status": interaction.span.status.name,
+        "model": interaction.span.model or interaction.span.model_requested,
+        "isFallback": interaction.span.is_fallback,
+        "spanId": interaction.span.span_id,
+    }
+
+
+def _message(message: Message) -> dict[str, Any]:
+    calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
+    return {"role": message.role, "content": message.text, "toolCalls": calls, "toolName": message.name}
+
+
+def _tool_call(call: ToolCallTrace) -> dict[str, Any]:
+    return {
+        "toolName": call.tool,
+        "arguments": call.arguments,
+        "result": call.result,
+        "structuredOutput": None,
+        **_times(call),
+        "outcome": None if call.outcome is None else call.outcome.name,
+        "parsedInput": None if call.parsed_input is None else dict(call.parsed_input),
+        "metadata": {"spanId": call.span.span_id, "toolCallId": call.span.tool_call_id},
+    }
+
+
+def _delegation(delegation: DelegationTrace, parsed: Mapping[str, Any]) -> dict[str, Any]:
+    worker = delegation.worker_trace
+    return {
+        "delegationId": delegation.delegation_id,
+        "delegatorRole": delegation.delegator,
+        "workerRole": delegation.worker,
+        "taskDescription": delegation.task_description,
+        **_times(delegation),
+        "depth": delegation.depth,
+        "result": delegation.result,
+        "succeeded": delegation.succeeded,
+        "workerTrace": None if worker is None else _task(worker, parsed),
+    }
+
+
+def _phase(phase: PhaseTrace) -> dict[str, Any]:
+    return {
+        "name": phase.name,
+        "after": list(phase.span.depends_on),
+        "status": None if phase.status is None else phase.status.name,
+        **_times(phase),
+        "attempt": phase.attempt,
+        "reason": phase.span.reason,
+        "tasks": [task.name for task in phase.tasks],
+    }
+
+
+def _error(task: TaskTrace) -> dict[str, Any]:
+    return {
+        "agentRole": task.agent,
+        "taskDescription": task.description,
+        "errorType": task.span.error_type,
+        "message": task.span.error_message or "",
+        "stackTrace": "",
+        "occurredAt": _instant(task.completed_at),
+    }
+
+
+# --- Numbers ----------------------------------------------------------------------------------------------------------
+
+
+def _run_metrics(trace: ExecutionTrace, started: Sequence[TaskTrace]) -> dict[str, Any]:
+    metrics = trace.metrics
+    return {
+        "totalInputTokens": _sum(metrics.input_tokens, metrics),
+        "totalOutputTokens": _sum(metrics.output_tokens, metrics),
+        "totalTokens": _sum(metrics.total_tokens, metrics),
+        "totalLlmLatency": _duration(metrics.llm_latency),
+        "totalToolExecutionTime": _duration(metrics.tool_time),
+        "totalMemoryRetrievalTime": _duration(metrics.memory_time),
+        "totalPromptBuildTime": _duration(metrics.prompt_build_time),
+        "totalLlmCallCount": metrics.llm_call_count,
+        "totalToolCalls": metrics.tool_call_count,
+        "totalDelegations": metrics.delegation_count,
+        "memoryOperations": _memory(metrics),
+        "taskMetrics": {task.name: _task_metrics(task) for task in started},
+        "totalCostEstimate": _cost(metrics, trace.spans),
+    }
+
+
+def _task_metrics(task: TaskTrace) -> dict[str, Any]:
+    metrics = task.metrics
+    return {
+        "inputTokens": _sum(metrics.input_tokens, metrics),
+        "outputTokens": _sum(metrics.output_tokens, metrics),
+        "totalTokens": _sum(metrics.total_tokens, metrics),
+        "llmLatency": _duration(metrics.llm_latency),
+        "toolExecutionTime": _duration(metrics.tool_time),
+        "memoryRetrievalTime": _duration(metrics.memory_time),
+        "promptBuildTime": _duration(metrics.prompt_build_time),
+        "llmCallCount": metrics.llm_call_count,
+        "toolCallCount": metrics.tool_call_count,
+        "delegationCount": metrics.delegation_count,
+        "memoryOperations": _memory(metrics),
+        "costEstimate": _cost(metrics, [span for each in (task, *_workers(task)) for span in each.spans]),
+    }
+
+
+def _workers(task: TaskTrace) -> Iterator[TaskTrace]:
+    for worker in task.workers:
+        yield worker
+        yield from _workers(worker)
+
+
+def _sum(known: int, metrics: Metrics) -> int:
+    """The known part; -1 where some request was made and nothing is known (T11)."""
+    return known if known or metrics.tokens_complete else _UNKNOWN
+
+
+def _tokens(count: int | None) -> int:
+    return _UNKNOWN if count is None else count
+
+
+def _memory(metrics: Metrics) -> dict[str, int]:
+    """Scopes are what AgentEnsemble calls long-term memory; its other kinds have no counterpart."""
+    return {
+        "stmWrites": 0,
+        "ltmStores": metrics.memory_store_count,
+        "ltmRetrievals": metrics.memory_retrieve_count,
+        "entityLookups": 0,
+    }
+
+
+def _cost(metrics: Metrics, spans: Iterable[Span]) -> dict[str, str] | None:
+    """Exact decimals as text; None where a price is missing, since a part of the cost is no estimate of it."""
+    if metrics.cost is None or not metrics.cost_complete:
+        return None
+    leaves = [span for span in spans if span.usage_leaf]
+    return {
+        "inputCost": _amount(sum((span.cost_input or Decimal(0) for span in leaves), Decimal(0))),
+        "outputCost": _amount(sum((span.cost_output or Decimal(0) for span in leaves), Decimal(0))),
+        "totalCost": _amount(metrics.cost),
+        "currency": metrics.currency,
+    }
+
+
+def _amount(value: Decimal) -> str:
+    return f"{value:f}"
+
+
+def _instant(moment: datetime | None) -> str | None:
+    return None if moment is None else instant_text(moment)
+
+
+def _duration(duration: timedelta | None) -> str | None:
+    return None if duration is None else duration_text(duration)
+
+
+# --- Our own ----------------------------------------------------------------------------------------------------------
+
+
+def _span(span: Span) -> dict[str, Any]:
+    """The columns of the spans frame, what is unknown left out."""
+    columns = (SPANS.index, *SPANS.columns) if SPANS.index is not None else SPANS.columns
+    values = {camel(each.name): to_plain(each.values([span])[0]) for each in columns}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _parsed_outputs(events: Iterable[ev.Event]) -> dict[str, Any]:
+    """The values behind the outputs of tasks, by span id."""
+    return {
+        event.span_id: to_plain(event.output.parsed_output) for event in events if isinstance(event, ev.TaskCompleted)
+    }
+
+
+def _joined(events: Sequence[ev.Event]) -> Iterator[ev.Event]:
+    """The events, the pieces of each attempt's streamed text as one, in the place of the first (T7).
+
+    A key that comes in pieces can only be masked in the whole.
+    """
+    texts: dict[tuple[str, int], list[str]] = {}
+    attempts: dict[str, int] = {}
+    keys = {}
+    for event in events:
+        if isinstance(event, ev.LlmAttemptStarted) and event.parent_id is not None:
+            attempts[event.parent_id] = event.attempt
+        elif isinstance(event, ev.LlmToken):
+            key = keys[event.seq] = (event.span_id, attempts.get(event.span_id, 0))
+            texts.setdefault(key, []).append(event.text)
+    for event in events:
+        if not isinstance(event, ev.LlmToken):
+            yield event
+        elif (pieces := texts.pop(keys[event.seq], None)) is not None:
+            yield ev.LlmToken(**{**_facts(event), "text": "".join(pieces)})
+
+
+def _facts(event: ev.Event) -> dict[str, Any]:
+    names = ("run_id", "seq", "span_id", "parent_id", "time", "offset_s", "task", "phase", "depends_on")
+    return {name: getattr(event, name) for name in names}

@@ -1,0 +1,140 @@
+"""The trace as DataFrames (T20, T21): made at first use, kept, never changed by us.
+
+The one place where a trace meets pandas; what the columns are is in `schema`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.trace.analysis.activity import RUNS, Activity, activity_of
+from ensemble_notebook.trace.analysis.agent_stats import AGENTS, AgentShare, shares_of
+from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH, Segment, segments_of
+from ensemble_notebook.trace.analysis.event_log import EVENTS, entries_of
+from ensemble_notebook.trace.analysis.links import LINKS, Link, links_of
+from ensemble_notebook.trace.analysis.timeseries import TIMESERIES, course_of
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span import Message, Span, SpanKind
+from ensemble_notebook.trace.tables.columns import (
+    ATTEMPTS,
+    DELEGATIONS,
+    ERRORS,
+    LLM_CALLS,
+    MESSAGES,
+    PHASES,
+    REVIEWS,
+    SPANS,
+    TASKS,
+    TOOL_CALLS,
+)
+from ensemble_notebook.trace.tables.table import documented, frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Frames:
+    """The frames of one run; ``help(Frames)`` lists the columns of each.
+
+    Rows are in order of start, then of event number; what never ran comes last. Each row names its agent, task and
+    phase, so that most questions are one line. Which agent spent the most tokens on calls that asked for tools, how
+    long each one waited for them, and what made the run as long as it was::
+
+        frames.agents.tool_tokens.idxmax()
+        frames.agents.tool_wait_ms
+        frames.critical_path.groupby("kind").share.sum()
+
+    Args:
+        fold: of a run, over or not; each frame shows it as it was when the frame was first used.
+        events: of the same run.
+    """
+
+    def __init__(self, fold: TraceFold, events: Sequence[Event] = ()) -> None:
+        self._fold = fold
+        self._events = events
+
+    @frame(RUNS)
+    def runs(self) -> Sequence[Activity]:
+        with self._fold.lock:
+            return activity_of(self._fold)
+
+    @frame(SPANS)
+    def spans(self) -> Sequence[Span]:
+        return self._spans(*SpanKind)
+
+    @frame(PHASES)
+    def phases(self) -> Sequence[Span]:
+        return self._spans(SpanKind.PHASE)
+
+    @frame(TASKS)
+    def tasks(self) -> Sequence[Span]:
+        return [span for span in self._spans(SpanKind.TASK) if span.delegation_id is None]
+
+    @frame(AGENTS)
+    def agents(self) -> Sequence[AgentShare]:
+        return shares_of(self._spans(*SpanKind))
+
+    @frame(LLM_CALLS)
+    def llm_calls(self) -> Sequence[Span]:
+        return self._spans(SpanKind.LLM)
+
+    @frame(ATTEMPTS)
+    def attempts(self) -> Sequence[Span]:
+        return self._spans(SpanKind.ATTEMPT)
+
+    @frame(TOOL_CALLS)
+    def tool_calls(self) -> Sequence[Span]:
+        return self._spans(SpanKind.TOOL)
+
+    @frame(DELEGATIONS)
+    def delegations(self) -> Sequence[Span]:
+        return self._spans(SpanKind.DELEGATION)
+
+    @frame(REVIEWS)
+    def reviews(self) -> Sequence[Span]:
+        return self._spans(SpanKind.REVIEW)
+
+    @frame(LINKS)
+    def links(self) -> Sequence[Link]:
+        return [*links_of(self._spans(*SpanKind))]
+
+    @frame(CRITICAL_PATH)
+    def critical_path(self) -> Sequence[Segment]:
+        with self._fold.lock:
+            return segments_of(self._fold)
+
+    @frame(EVENTS)
+    def events(self) -> Sequence[Event]:
+        return entries_of(self._events)
+
+    @frame(MESSAGES)
+    def messages(self) -> Sequence[Message]:
+        with self._fold.lock:
+            said = [message for task in self._fold.messages.values() for message in task]
+        return sorted(said, key=lambda message: message.number)
+
+    @frame(ERRORS)
+    def errors(self) -> Sequence[Span]:
+        failed = [span for span in self._spans(*SpanKind) if span.status is SpanStatus.ERROR]
+        return sorted(failed, key=lambda span: span.end_seq or 0)
+
+    @documented(TIMESERIES)
+    def timeseries(self, dt: float | timedelta | None = None) -> pd.DataFrame:
+        """The run over time, in bins of length `dt` (seconds or a timedelta; None: a hundredth of the run)."""
+        with self._fold.lock:
+            return TIMESERIES.to_frame(course_of(self._fold, dt))
+
+    def _spans(self, *kinds: SpanKind) -> list[Span]:
+        with self._fold.lock:
+            chosen = [span for span in self._fold.spans.values() if span.kind in kinds]
+        return sorted(chosen, key=lambda span: (math.inf if span.start_ms is None else span.start_ms, span.seq))
+
+    def __repr__(self) -> str:
+        """What there is."""
+        names = [name for name in vars(type(self)) if not name.startswith("_")]
+        return f"Frames({', '.join(names)})"

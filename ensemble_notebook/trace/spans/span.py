@@ -1,0 +1,240 @@
+"""One interval of a run, and one message of a task's conversation (T2, T5, T20).
+
+Plain records: how they come about is the fold's business, how they look is that of the frames and the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.trace.spans.usage_tally import Tally
+
+
+class SpanKind(StrEnum):
+    """What an interval is, from the outermost to the innermost."""
+
+    RUN = "run"
+    PHASE = "phase"
+    TASK = "task"
+    TURN = "turn"
+    LLM = "llm"
+    ATTEMPT = "attempt"
+    WAIT = "wait"
+    TOOL = "tool"
+    DELEGATION = "delegation"
+    REVIEW = "review"
+    GUARDRAIL = "guardrail"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """The time between the end of a task and its next start, after its phase was sent back (E28)."""
+
+    end_seq: int
+    end_ms: float
+    seq: int
+    start_ms: float
+
+
+class Stretch(NamedTuple):
+    """A part of a span in which it was not over, with the numbers of the events around it; the last may still last."""
+
+    span: Span
+    seq: int
+    start_ms: float
+    end_seq: int | None
+    end_ms: float | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Span:
+    """One interval. Only the fold writes to it; the attributes are the columns of T20, unknown is None (T3).
+
+    Attributes:
+        place: how many spans were there before it; those planned come in the order of the plan, which no start changes.
+        seq, end_seq: numbers of the events that started (of a ghost: announced) and ended it.
+        task_id: `span_id` of the task it belongs to; its own for a task.
+        is_planned: a task of the plan; delegated work is none.
+        start_ms, end_ms: milliseconds since the run started; both None for what never ran.
+        resolved_ms: when it ended or was skipped.
+        pauses: a task was over in between, because its phase was sent back.
+        depends_on: names of the tasks or phases that it waited for.
+        context: names of the tasks whose outputs it was given.
+        queue_ms: a task was ready and waited for a free place.
+        backoff_ms: the wait after a failed attempt, before the next one.
+        latency_ms: of the last attempt of an LLM call.
+        error_type, error_message: where `status` is ERROR; taken from a child where the failure came from there.
+        is_origin: True where an error began, so that each failure counts once.
+        attempt: number of an attempt, from 1; of an LLM call, how many there were; of a task or phase, how often it was
+            done, where it was sent back.
+        is_fallback: a fallback agent is at work; of a task: one took over (E31).
+        iteration: number of the turn it belongs to, from 1.
+        usage_leaf: True for attempts, which alone hold tokens and cost (T2); others have them in `tally`.
+        tool_request_count: tool calls that the reply of an LLM call asks for.
+        reason: why it was skipped, or a delegation refused.
+        delegate_to, delegation_id: of a delegation: role of the worker, id of request and response; all that happens in
+            it has the id, too.
+        human_wait_ms: of a review: how long nothing but its answer was missing.
+        attributes: what only its kind has: see `step`.
+        input, output: arguments and result of a tool call; text of a reply; output of a task; what was asked and
+            answered in a delegation or review. Secrets masked (T7).
+        lane: number of the sub-lane inside its task, for calls side by side (W1).
+        critical, slack_ms: on the longest chain; how much later it could have ended. None before the run has ended.
+        tally: sums over the leaves beneath; None for a leaf.
+        version: number of the event that last changed it, from 1.
+        parent: the span around it, by `parent_id`; for the work of a task that reviews a phase, the review beside it.
+    """
+
+    span_id: str
+    run_id: str
+    parent_id: str | None
+    kind: SpanKind
+    name: str
+    place: int
+    seq: int
+    depth: int = 0
+    status: SpanStatus = SpanStatus.PENDING
+    phase: str | None = None
+    task_id: str | None = None
+    task: str | None = None
+    agent: str | None = None
+    is_planned: bool = False
+    depends_on: tuple[str, ...] = ()
+    context: tuple[str, ...] = ()
+    description: str | None = None
+
+    end_seq: int | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
+    start_ms: float | None = None
+    end_ms: float | None = None
+    resolved_ms: float | None = None
+    pauses: tuple[Pause, ...] = ()
+    queue_ms: float | None = None
+    backoff_ms: float | None = None
+    latency_ms: float | None = None
+    time_to_first_token_ms: float | None = None
+    human_wait_ms: float | None = None
+    wait_kind: str | None = None
+
+    error_type: str | None = None
+    error_message: str | None = None
+    is_origin: bool = False
+    reason: str | None = None
+    attempt: int | None = None
+    max_attempts: int | None = None
+    retry_reason: str | None = None
+    iteration: int | None = None
+    is_fallback: bool = False
+
+    provider: str | None = None
+    model_requested: str | None = None
+    model: str | None = None
+    is_scripted: bool | None = None
+    finish_reason: str | None = None
+    usage_leaf: bool = False
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    tokens_source: str | None = None
+    cost_input: Decimal | None = None
+    cost_output: Decimal | None = None
+    cost: Decimal | None = None
+    currency: str | None = None
+
+    tool: str | None = None
+    tool_call_id: str | None = None
+    outcome: str | None = None
+    tool_request_count: int | None = None
+    delegate_to: str | None = None
+    delegation_id: str | None = None
+    review_decision: str | None = None
+    attributes: Mapping[str, Any] | None = None
+    input: str | None = None
+    output: str | None = None
+
+    lane: int = 0
+    critical: bool | None = None
+    slack_ms: float | None = None
+    tally: Tally | None = None
+    version: int = 0
+
+    parent: Span | None = field(default=None, repr=False, compare=False)
+    child_error: tuple[str, str | None] | None = field(default=None, repr=False)
+    open_children: int = field(default=0, repr=False)
+    covered_from_ms: float = field(default=0.0, repr=False)
+    covered_ms: float = field(default=0.0, repr=False)
+
+    @property
+    def around_id(self) -> str | None:
+        """Id of the span that its time is a part of."""
+        return None if self.parent is None else self.parent.span_id
+
+    @property
+    def duration_ms(self) -> float | None:
+        """First start to last end, retries and waits included; None while it runs and for what never ran."""
+        return None if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
+
+    @property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """From each start to the next end, in order of time: one, unless there were pauses; none of what never ran."""
+        if self.start_ms is None:
+            return ()
+        stretches, seq, start_ms = [], self.seq, self.start_ms
+        for pause in self.pauses:
+            stretches.append(Stretch(self, seq, start_ms, pause.end_seq, pause.end_ms))
+            seq, start_ms = pause.seq, pause.start_ms
+        return (*stretches, Stretch(self, seq, start_ms, self.end_seq, self.end_ms))
+
+    @property
+    def self_ms(self) -> float | None:
+        """The part of the length in which it was not over in between, and no child was running."""
+        duration = self.duration_ms
+        return None if duration is None else max(0.0, duration - self.covered_ms)
+
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedCall:
+    """A tool call as a reply asks for it; `arguments` is text."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message between an agent and its model, secrets masked (T7).
+
+    Attributes:
+        number: position among all messages of the run, from 0.
+        span: where it arose: the task for prompts, the turn for what a correction asks, the LLM call for replies, the
+            tool call for results.
+        seq: number of the event that brought it.
+        tool_calls: what a reply asks for.
+    """
+
+    number: int
+    span: Span
+    seq: int
+    time: datetime
+    role: Role
+    text: str
+    tool_calls: tuple[RequestedCall, ...] = ()
+
+    @property
+    def name(self) -> str | None:
+        """Of the tool, for a tool's result."""
+        return self.span.tool

@@ -1,0 +1,219 @@
+"""The spans of a run while they come and go: who is inside whom, what is open, what changed, what failed where.
+
+Knows intervals and errors; what a model or a tool call is, is the business of those who write to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.trace.spans.safe_text import safe_text, shorten
+from ensemble_notebook.trace.spans.span import Pause, Span, SpanKind
+from ensemble_notebook.trace.spans.usage_tally import Tally
+
+ErrorFacts = tuple[str, str | None]
+
+# Spans that sum up nothing: a delegation inside a tool call has its own sums.
+_LEAVES: Final = (SpanKind.ATTEMPT, SpanKind.TOOL, SpanKind.WAIT, SpanKind.GUARDRAIL, SpanKind.MEMORY)
+_LONGEST_MESSAGE: Final = 4_000
+_UNEXPLAINED: Final[ErrorFacts] = ("Unknown", None)
+
+
+def error_facts(error: BaseException | None) -> ErrorFacts | None:
+    """Class and message of an error, masked (T7); the message None where it has none, and not too long."""
+    if error is None:
+        return None
+    return type(error).__name__, shorten(error_text(error), _LONGEST_MESSAGE) or None
+
+
+def error_text(error: BaseException) -> str:
+    """The message of an error, masked (T7). Foreign texts may be broken."""
+    try:
+        return safe_text(str(error).strip())
+    except Exception:  # noqa: BLE001 - whatever a foreign __str__ raises
+        return "(its message can't be shown)"
+
+
+def to_ms(seconds: float) -> float:
+    """Milliseconds, to the nanosecond: no digits that nobody measured."""
+    return round(seconds * 1000, 6)
+
+
+class SpanTree:
+    """All spans of one run.
+
+    Attributes:
+        version: the number of the event being folded, from 1; what it changes gets this version.
+        spans: by id, in order of first appearance.
+        open: those that are running, by id, in order of start.
+        task_counts: how many tasks of the plan are in each status.
+    """
+
+    def __init__(self, currency: str) -> None:
+        self.version = 0
+        self._currency = currency
+        self.spans: dict[str, Span] = {}
+        self.open: dict[str, Span] = {}
+        self.task_counts: dict[SpanStatus, int] = dict.fromkeys(SpanStatus, 0)
+        self._touched: list[Span] = []
+        self._marks: list[int] = [0]
+        self._unexplained: dict[str, Span] = {}
+
+    def enter(self, event: Event, kind: SpanKind, name: str, span_id: str, parent_id: str | None, **facts: Any) -> Span:
+        """A new span that has not started."""
+        parent = self.spans.get(parent_id or "")
+        span = Span(
+            span_id=span_id,
+            run_id=event.run_id,
+            parent_id=parent_id,
+            kind=kind,
+            name=name,
+            place=len(self.spans),
+            seq=event.seq,
+            **facts,
+        )
+        if parent is not None:
+            span.parent = span.parent or parent
+            span.depth = parent.depth + 1
+            span.task_id, span.task = parent.task_id, parent.task
+            span.phase = span.phase or parent.phase
+            span.agent = span.agent or parent.agent
+            span.delegation_id = parent.delegation_id
+            if kind is not SpanKind.TASK and parent.kind is not SpanKind.TASK:
+                span.iteration, span.is_fallback = parent.iteration, parent.is_fallback
+        if kind is SpanKind.TASK:
+            span.task_id, span.task = span_id, name
+        if span.is_planned:
+            self.task_counts[SpanStatus.PENDING] += 1
+        if kind is SpanKind.ATTEMPT or kind not in _LEAVES:
+            span.currency = self._currency
+        if kind not in _LEAVES:
+            span.tally = Tally()
+        self.spans[span_id] = span
+        self.touch(span)
+        return span
+
+    def of_event(self, event: Event, kind: SpanKind, name: str, **facts: Any) -> Span:
+        """The span of an event that starts or skips one: the ghost of what was planned, else a new one."""
+        span = self.spans.get(event.span_id)
+        if span is None:
+            span = self.enter(event, kind, name, event.span_id, event.parent_id, phase=event.phase, **facts)
+        if span.start_ms is None:
+            span.seq = event.seq
+        span.depends_on = event.depends_on or span.depends_on
+        return span
+
+    def begin(self, event: Event, kind: SpanKind, name: str, agent: str | None = None, **facts: Any) -> Span:
+        """A span starts, or goes on: a task whose phase was sent back starts again in the same span (E28)."""
+        span = self.of_event(event, kind, name, **facts)
+        span.agent = agent or span.agent
+        now_ms = to_ms(event.offset_s)
+        if span.start_ms is None:
+            span.start_ms, span.start_time = now_ms, event.time
+        if span.end_seq is not None:
+            _reopen(span, event.seq, now_ms)
+        self.open[span.span_id] = span
+        self.set_status(span, SpanStatus.RUNNING)
+        if (parent := span.parent) is not None:
+            if parent.open_children == 0:
+                parent.covered_from_ms = now_ms
+            parent.open_children += 1
+        return span
+
+    def end(self, event: Event, span: Span, status: SpanStatus, error: ErrorFacts | None = None) -> None:
+        """A span ends, for whatever reason; one that has ended already stays as it is."""
+        if self.open.pop(span.span_id, None) is None:
+            return
+        span.end_ms = span.resolved_ms = to_ms(event.offset_s)
+        span.end_time, span.end_seq = event.time, event.seq
+        self.set_status(span, status)
+        if (parent := span.parent) is not None:
+            parent.open_children -= 1
+            if parent.open_children == 0:
+                parent.covered_ms += span.end_ms - parent.covered_from_ms
+        if status is SpanStatus.ERROR:
+            self._fail(span, error)
+
+    def skip(self, event: Event, span: Span, reason: str) -> None:
+        """A span will not start, or not go on; what it has done stays."""
+        span.reason = safe_text(reason)
+        if span.span_id in self.open:
+            self.end(event, span, SpanStatus.SKIPPED)
+            return
+        if span.start_ms is None:
+            span.end_seq, span.resolved_ms = event.seq, to_ms(event.offset_s)
+        self.set_status(span, SpanStatus.SKIPPED)
+
+    def set_status(self, span: Span, status: SpanStatus) -> None:
+        """Change the status, and what depends on it."""
+        if span.is_planned:
+            self.task_counts[span.status] -= 1
+            self.task_counts[status] += 1
+        span.status = status
+        self.touch(span)
+
+    def next_version(self) -> None:
+        """Another event follows."""
+        self.version += 1
+        self._marks.append(len(self._touched))
+
+    def touch(self, span: Span) -> None:
+        """Note that a span has changed."""
+        if span.version != self.version:
+            span.version = self.version
+            self._touched.append(span)
+
+    def changed_since(self, version: int) -> Iterable[Span]:
+        """The spans that changed after `version`, once each; costs in proportion to the changes since."""
+        first = self._marks[version + 1] if version < self.version else len(self._touched)
+        return {span.span_id: span for span in self._touched[first:]}.values()
+
+    def sums_around(self, span: Span) -> Iterator[Tally]:
+        """The tallies that a span counts in, its own and those of the spans around it: they change by that."""
+        around: Span | None = span
+        while around is not None:
+            self.touch(around)
+            if around.tally is not None:
+                yield around.tally
+            around = around.parent
+
+    def waits_around(self, tool: Span) -> Iterator[Tally]:
+        """The tallies in which the wait for a tool counts: up to the tool around it, whose wait it is a part of."""
+        around: Span | None = tool
+        while around is not None and (around is tool or around.kind is not SpanKind.TOOL):
+            self.touch(around)
+            if around.tally is not None:
+                yield around.tally
+            around = around.parent
+
+    def _fail(self, span: Span, error: ErrorFacts | None) -> None:
+        """Say what failed; an error that came from a child is not counted again."""
+        facts = error or span.child_error or _UNEXPLAINED
+        span.error_type, span.error_message = facts
+        child = self._unexplained.pop(span.span_id, None)
+        if child is not None:
+            child.error_type, child.error_message = facts
+            self.touch(child)
+        span.is_origin = span.child_error is None
+        parent = span.parent
+        if parent is not None and span.kind is not SpanKind.TOOL:  # a tool's failure never stops anything (E13)
+            if facts is _UNEXPLAINED:
+                self._unexplained[parent.span_id] = span
+            if parent.child_error is None or span.kind is SpanKind.ATTEMPT:
+                parent.child_error = facts
+        if span.kind is SpanKind.LLM or (span.is_origin and span.kind is not SpanKind.ATTEMPT):
+            for tally in self.sums_around(span):
+                tally.error_count += 1
+
+
+def _reopen(span: Span, seq: int, now_ms: float) -> None:
+    """What was over goes on; the time between is nobody's work."""
+    if span.end_ms is not None and span.end_seq is not None:
+        span.pauses += (Pause(end_seq=span.end_seq, end_ms=span.end_ms, seq=seq, start_ms=now_ms),)
+        span.covered_ms += now_ms - span.end_ms
+    span.end_seq = span.end_ms = span.end_time = span.resolved_ms = None
+    span.error_type = span.error_message = span.child_error = span.reason = None
+    span.is_origin = False

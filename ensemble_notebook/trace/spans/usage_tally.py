@@ -1,0 +1,156 @@
+"""Sums over the leaves beneath a span (T2): kept up to date leaf by leaf, never recomputed.
+
+Knows no span: it is given numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import Final
+
+from ensemble_notebook.domain.outputs.metrics import Metrics, TokenUsage
+
+_NO_TIME: Final = timedelta()
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the attempts and tool calls beneath a span add up to.
+
+    A sum of tokens is None as long as no part of it is known although something was asked for (T3). What runs side by
+    side adds up in all times but `tool_wait_ms`, the time in which a turn had tools running, counted once. `tool_ms` is
+    the tools' own time: what they delegate or ask a person is counted where it is done.
+    """
+
+    llm_call_count: int = 0
+    llm_attempt_count: int = 0
+    retry_count: int = 0
+    tool_call_count: int = 0
+    delegation_count: int = 0
+    fallback_count: int = 0
+    memory_retrieve_count: int = 0
+    memory_store_count: int = 0
+    error_count: int = 0
+    llm_ms: float = 0.0
+    tool_ms: float = 0.0
+    tool_wait_ms: float = 0.0
+    backoff_ms: float = 0.0
+    wait_ms: float = 0.0
+    human_wait_ms: float = 0.0
+    prompt_ms: float = 0.0
+    memory_ms: float = 0.0
+    tokens_complete: bool = True
+    known_input: int | None = None
+    known_output: int | None = None
+    known_cache_read: int | None = None
+    known_cache_write: int | None = None
+    known_reasoning: int | None = None
+    known_cost: Decimal = Decimal(0)
+    priced_count: int = 0
+    unpriced_count: int = 0
+
+    def add_usage(self, leaf: TokenUsage) -> None:
+        """Add the tokens of an attempt that has ended."""
+        if leaf.input_tokens is None or leaf.output_tokens is None:
+            self.tokens_complete = False
+        if leaf.input_tokens is not None:
+            self.known_input = (self.known_input or 0) + leaf.input_tokens
+        if leaf.output_tokens is not None:
+            self.known_output = (self.known_output or 0) + leaf.output_tokens
+        if leaf.cache_read_tokens is not None:
+            self.known_cache_read = (self.known_cache_read or 0) + leaf.cache_read_tokens
+        if leaf.cache_write_tokens is not None:
+            self.known_cache_write = (self.known_cache_write or 0) + leaf.cache_write_tokens
+        if leaf.reasoning_tokens is not None:
+            self.known_reasoning = (self.known_reasoning or 0) + leaf.reasoning_tokens
+
+    def add_cost(self, cost: Decimal | None) -> None:
+        """Add what an attempt cost; None is unknown."""
+        if cost is None:
+            self.unpriced_count += 1
+        else:
+            self.priced_count += 1
+            self.known_cost += cost
+
+    def take_back_cost(self, cost: Decimal | None) -> None:
+        """Undo `add_cost`, for an attempt whose price turns out to be another one."""
+        if cost is None:
+            self.unpriced_count -= 1
+        else:
+            self.priced_count -= 1
+            self.known_cost -= cost
+
+    @property
+    def input_tokens(self) -> int | None:
+        """Known part; 0 where no model was asked."""
+        return self._known(self.known_input)
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Known part; 0 where no model was asked."""
+        return self._known(self.known_output)
+
+    @property
+    def cache_read_tokens(self) -> int | None:
+        """Known part; 0 where no model was asked."""
+        return self._known(self.known_cache_read)
+
+    @property
+    def cache_write_tokens(self) -> int | None:
+        """Known part; 0 where no model was asked."""
+        return self._known(self.known_cache_write)
+
+    @property
+    def reasoning_tokens(self) -> int | None:
+        """Known part; 0 where no model was asked."""
+        return self._known(self.known_reasoning)
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Input and output."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return self.input_tokens if self.output_tokens is None else self.output_tokens
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def cost(self) -> Decimal | None:
+        """Known part; None where no price is known."""
+        return None if self.unpriced_count and not self.priced_count else self.known_cost
+
+    @property
+    def cost_complete(self) -> bool:
+        """False when a price is missing."""
+        return self.unpriced_count == 0
+
+    def to_metrics(self, currency: str) -> Metrics:
+        """The public form; what is not known counts 0 there, and the flags say so."""
+        return Metrics(
+            input_tokens=self.known_input or 0,
+            output_tokens=self.known_output or 0,
+            total_tokens=self.total_tokens or 0,
+            tokens_complete=self.tokens_complete,
+            llm_call_count=self.llm_call_count,
+            llm_attempt_count=self.llm_attempt_count,
+            tool_call_count=self.tool_call_count,
+            delegation_count=self.delegation_count,
+            memory_retrieve_count=self.memory_retrieve_count,
+            memory_store_count=self.memory_store_count,
+            llm_latency=_to_duration(self.llm_ms),
+            tool_time=_to_duration(self.tool_ms),
+            prompt_build_time=_to_duration(self.prompt_ms),
+            memory_time=_to_duration(self.memory_ms),
+            human_wait_time=_to_duration(self.human_wait_ms),
+            cost=self.cost,
+            cost_complete=self.cost_complete,
+            currency=currency,
+        )
+
+    def _known(self, part: int | None) -> int | None:
+        return 0 if part is None and self.llm_attempt_count == 0 else part
+
+
+def _to_duration(milliseconds: float) -> timedelta:
+    """Nothing is one object for all: most tasks have no time of most kinds."""
+    return timedelta(milliseconds=milliseconds) if milliseconds else _NO_TIME

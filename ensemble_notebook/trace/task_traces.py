@@ -1,0 +1,330 @@
+"""The typed parts of a trace: phases, tasks, model calls, tool calls, delegations. Views of the spans.
+
+A part of a run that goes on, failed or was stopped has what was there by then; what is unknown is None.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, Final, Literal
+
+from ensemble_notebook.domain.definitions.enums import CaptureMode, PhaseStatus, SpanStatus, ToolOutcome
+from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.trace.spans.span import Message, Span, SpanKind
+
+_PHASE_STATUS: Final = {
+    SpanStatus.OK: PhaseStatus.COMPLETED,
+    SpanStatus.SKIPPED: PhaseStatus.SKIPPED,
+    SpanStatus.ERROR: PhaseStatus.FAILED,
+    SpanStatus.CANCELLED: PhaseStatus.FAILED,
+}
+
+
+class Part:
+    """What all parts have: the span that they are a view of, and its times."""
+
+    span: Span
+
+    @property
+    def started_at(self) -> datetime | None:
+        """UTC; None for what never ran."""
+        return self.span.start_time
+
+    @property
+    def completed_at(self) -> datetime | None:
+        """UTC; None before the end."""
+        return self.span.end_time
+
+    @property
+    def duration(self) -> timedelta | None:
+        """On the monotonic clock (T4); None before the end."""
+        duration_ms = self.span.duration_ms
+        return None if duration_ms is None else timedelta(milliseconds=duration_ms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCallTrace(Part):
+    """One tool call that a model asked for.
+
+    Attributes:
+        span: status, times, error.
+        parsed_input: the arguments as a dict, in mode FULL and where they are one; else None (T6).
+        delegation: what the call was for, where an agent asked another one by it.
+    """
+
+    span: Span
+    parsed_input: Mapping[str, Any] | None = None
+    delegation: DelegationTrace | None = None
+
+    @property
+    def tool(self) -> str:
+        """Its name."""
+        return self.span.tool or ""
+
+    @property
+    def arguments(self) -> str:
+        """JSON text, secrets masked."""
+        return self.span.input or ""
+
+    @property
+    def result(self) -> str | None:
+        """The text that the model got, secrets masked; None before the end."""
+        return self.span.output
+
+    @property
+    def outcome(self) -> ToolOutcome | None:
+        """How it ended; None while it runs, and where it was cancelled."""
+        return None if self.span.outcome is None else ToolOutcome(self.span.outcome)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlmInteraction(Part):
+    """One reply that was asked for, and the tool calls that it asked for.
+
+    Attributes:
+        span: of the model call: status, times, model, error.
+        attempts: the physical requests behind it, with their usage and cost.
+        tool_calls: in order.
+        messages: in mode OFF what this interaction added: prompts, the reply, tool results; else the whole history
+            that was sent, the reply and the results (T6).
+    """
+
+    span: Span
+    attempts: tuple[Span, ...]
+    tool_calls: tuple[ToolCallTrace, ...]
+    messages: tuple[Message, ...]
+
+    @property
+    def iteration(self) -> int:
+        """Number of the turn in the agent's loop, from 1."""
+        return self.span.iteration or 1
+
+    @property
+    def latency(self) -> timedelta | None:
+        """Of the last attempt; None before that is over."""
+        return None if self.span.latency_ms is None else timedelta(milliseconds=self.span.latency_ms)
+
+    @property
+    def input_tokens(self) -> int | None:
+        """Of all attempts; None where no part is known."""
+        return None if self.span.tally is None else self.span.tally.input_tokens
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Of all attempts; None where no part is known."""
+        return None if self.span.tally is None else self.span.tally.output_tokens
+
+    @property
+    def response_type(self) -> Literal["TOOL_CALLS", "FINAL_ANSWER"] | None:
+        """What the reply was; None where there was none."""
+        if self.span.tool_request_count is None:
+            return None
+        return "TOOL_CALLS" if self.span.tool_request_count else "FINAL_ANSWER"
+
+    @property
+    def text(self) -> str | None:
+        """Of the reply, secrets masked; None where there was none."""
+        return self.span.output
+
+
+@dataclass(frozen=True, kw_only=True)
+class DelegationTrace(Part):
+    """One delegation, refused ones included.
+
+    Attributes:
+        span: status, times, error; its `delegation_id` is that of request and response.
+        worker_trace: the worker's work; None where it was refused, or had not begun.
+    """
+
+    span: Span
+    worker_trace: TaskTrace | None
+
+    @property
+    def delegation_id(self) -> str:
+        """Of request and response."""
+        return self.span.delegation_id or ""
+
+    @property
+    def delegator(self) -> str:
+        """Role of who asked."""
+        return str((self.span.attributes or {}).get("delegator", ""))
+
+    @property
+    def worker(self) -> str:
+        """Role of who was asked."""
+        return self.span.delegate_to or ""
+
+    @property
+    def depth(self) -> int:
+        """1 for what the agent of a task asks for, 2 for what its worker does, ..."""
+        return int((self.span.attributes or {}).get("depth", 1))
+
+    @property
+    def task_description(self) -> str:
+        """What was asked, as the worker got it."""
+        return self.span.input or ""
+
+    @property
+    def result(self) -> str | None:
+        """The worker's answer; the reason of a refusal or failure where there is none."""
+        return self.span.output if self.span.output is not None else self.span.error_message
+
+    @property
+    def succeeded(self) -> bool:
+        """True where the worker answered."""
+        return self.span.status is SpanStatus.OK
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskTrace(Part):
+    """The part of a trace that belongs to one task, in the plan or delegated.
+
+    Attributes:
+        name: of the task.
+        span: its own span: status, times, agent, output, error.
+        spans: its own and all beneath, in order of first appearance; without the work of workers.
+        messages: prompts, replies and tool results, in order.
+        metrics: sums over its leaves, those of workers included (T2).
+        workers: the work that it delegated, in order of start.
+        capture_mode: of the run.
+    """
+
+    name: str
+    span: Span
+    spans: tuple[Span, ...]
+    messages: tuple[Message, ...]
+    metrics: Metrics
+    workers: tuple[TaskTrace, ...] = ()
+    capture_mode: CaptureMode = CaptureMode.OFF
+
+    @property
+    def agent(self) -> str:
+        """Role of the agent that it was given to; ``"Handler"`` for a handler."""
+        return self.span.agent or ""
+
+    @property
+    def description(self) -> str:
+        """Resolved, secrets masked."""
+        return self.span.description or ""
+
+    @property
+    def output(self) -> str | None:
+        """The final text, secrets masked; None where there is none."""
+        return self.span.output
+
+    @property
+    def system_prompt(self) -> str:
+        """The latest; empty for a handler."""
+        return self._prompt("system")
+
+    @property
+    def user_prompt(self) -> str:
+        """The latest; empty before it was made."""
+        return self._prompt("user")
+
+    @property
+    def attempt(self) -> int:
+        """How often it was done: more than once where it was sent back."""
+        return self.span.attempt or 1
+
+    @cached_property
+    def turns(self) -> tuple[LlmInteraction, ...]:
+        """Its model calls, in order of start."""
+        calls = [span for span in self.spans if span.kind is SpanKind.LLM]
+        attempts: dict[str | None, list[Span]] = {}
+        tools: dict[str, list[Span]] = {call.span_id: [] for call in calls}
+        latest: dict[str | None, str] = {}
+        for span in self.spans:
+            if span.kind is SpanKind.ATTEMPT:
+                attempts.setdefault(span.parent_id, []).append(span)
+            elif span.kind is SpanKind.LLM:
+                latest[span.parent_id] = span.span_id
+            elif span.kind is SpanKind.TOOL and span.parent_id in latest:
+                tools[latest[span.parent_id]].append(span)
+        shown = self._shown(calls)
+        return tuple(
+            LlmInteraction(
+                span=call,
+                attempts=tuple(attempts.get(call.span_id, ())),
+                tool_calls=tuple(map(self._tool_call, tools[call.span_id])),
+                messages=messages,
+            )
+            for call, messages in zip(calls, shown, strict=True)
+        )
+
+    @cached_property
+    def delegations(self) -> tuple[DelegationTrace, ...]:
+        """What its agents asked others for, in order."""
+        by_parent = {worker.span.parent_id: worker for worker in self.workers}
+        return tuple(
+            DelegationTrace(span=span, worker_trace=by_parent.get(span.span_id))
+            for span in self.spans
+            if span.kind is SpanKind.DELEGATION
+        )
+
+    def _tool_call(self, span: Span) -> ToolCallTrace:
+        delegation = next((each for each in self.delegations if each.span.parent_id == span.span_id), None)
+        parsed = _parsed(span.input) if self.capture_mode is CaptureMode.FULL else None
+        return ToolCallTrace(span=span, parsed_input=parsed, delegation=delegation)
+
+    def _shown(self, calls: Sequence[Span]) -> Iterator[tuple[Message, ...]]:
+        """The messages of each call: those that came until the next one was prepared, and by mode those before."""
+        since = 0
+        for call, after in zip(calls, [*calls[1:], None], strict=False):
+            said = [each for each in self.messages if after is None or each.seq < after.seq]
+            while said and said[-1].seq > call.seq and said[-1].role in ("system", "user"):
+                said.pop()
+            if self.capture_mode is not CaptureMode.OFF:
+                since = max((place for place, each in enumerate(said) if _begins(said, place)), default=0)
+            yield tuple(said[since:])
+            since = len(said)
+
+    def _prompt(self, role: str) -> str:
+        prompts = [each.text for each in self.messages if each.role == role and each.span is self.span]
+        return prompts[-1] if prompts else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseTrace(Part):
+    """The part of a trace that belongs to one phase.
+
+    Attributes:
+        name: of the phase.
+        span: status, times, error, reason of a skip.
+        status: how it ended; None before the end.
+        tasks: in order of declaration.
+        metrics: sums over its leaves (T2).
+    """
+
+    name: str
+    span: Span
+    tasks: tuple[TaskTrace, ...]
+    metrics: Metrics
+
+    @property
+    def status(self) -> PhaseStatus | None:
+        """How it ended; None before the end."""
+        return _PHASE_STATUS.get(self.span.status)
+
+    @property
+    def attempt(self) -> int:
+        """How often it was done: more than once where a review sent it back."""
+        return self.span.attempt or 1
+
+
+def _begins(messages: Sequence[Message], place: int) -> bool:
+    """True for the first of the prompts with which a conversation begins."""
+    seq = messages[place].seq
+    return messages[place].role in ("system", "user") and (place == 0 or messages[place - 1].seq != seq)
+
+
+def _parsed(text: str | None) -> Mapping[str, Any] | None:
+    try:
+        value = json.loads(text or "")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

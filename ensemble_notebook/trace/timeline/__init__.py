@@ -1,0 +1,1 @@
+"""What the timeline in the browser is told: rows, deltas, details on request."""
