@@ -7,7 +7,7 @@ import { build, transform } from "esbuild";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const out = fileURLToPath(new URL("../ensemble_notebook/static/", import.meta.url));
-const limit = 100_000;
+const limit = 160_000;
 
 const styleAsText = {
   name: "style-as-text",
@@ -24,7 +24,7 @@ await rm(out, { recursive: true, force: true });
 await mkdir(out, { recursive: true });
 await build({
   absWorkingDir: here,
-  entryPoints: { timeline: "src/entry.ts" },
+  entryPoints: { timeline: "src/entry/anywidget.ts" },
   outdir: out,
   bundle: true,
   minify: true,
@@ -36,10 +36,10 @@ await build({
   legalComments: "none",
   logLevel: "warning",
 });
-await build({ absWorkingDir: here, entryPoints: ["src/timeline.css"], outdir: out, minify: true, logLevel: "warning" });
+await build({ absWorkingDir: here, entryPoints: ["src/theme/timeline.css"], outdir: out, minify: true, logLevel: "warning" });
 await build({
   absWorkingDir: here,
-  entryPoints: { "labextension/static/remoteEntry": "src/lab.ts" },
+  entryPoints: { "labextension/static/remoteEntry": "src/entry/jupyterlab.ts" },
   outdir: out,
   bundle: true,
   minify: true,

@@ -51,7 +51,7 @@ human_input
 """
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
-SOURCES = [*MODULES, *sorted((ROOT / "js" / "src").rglob("*.ts"))]
+SOURCES = [*MODULES, *sorted((ROOT / "js" / "src").rglob("*.ts*"))]
 
 LOADED_AT_FIRST_USE = {
     *("anywidget", "genai_prices", "ipywidgets", "langchain_core", "langchain_openai", "numpy"),

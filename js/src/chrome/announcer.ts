@@ -1,0 +1,52 @@
+// What is said to people who listen instead of look: at most one sentence in five seconds, but errors and the end at once
+// (W10). Pure: from two states of the run to a sentence or none.
+
+import type { Run } from "../wire/rows";
+import { duration, plural } from "../wording/numbers";
+
+const APART_MS = 5000;
+
+export class Announcer {
+  #said: Run | null = null;
+  #at = -Infinity;
+
+  /** The sentence to say at `now` about the newest state of the run, or null. */
+  next(run: Run, now: number): string | null {
+    const before = this.#said;
+    const urgent = urgentNews(before, run);
+    const sentence = urgent ?? (now - this.#at >= APART_MS ? news(before, run) : null);
+    if (sentence === null) return null;
+    this.#said = run;
+    this.#at = now;
+    return sentence;
+  }
+}
+
+function urgentNews(before: Run | null, run: Run): string | null {
+  if (before?.run_id === run.run_id && before.status === run.status && run.errors <= before.errors) return null;
+  const end = duration(run.elapsed_ms);
+  switch (run.status) {
+    case "completed":
+      return `${run.name} completed in ${end}: ${plural(run.tasks_done, "task")}.`;
+    case "completed_with_warnings":
+      return `${run.name} completed with warnings in ${end}: ${plural(run.tasks_done, "task")}.`;
+    case "budget_exceeded":
+      return `${run.name} stopped after ${end}: its budget is used up.`;
+    case "exited_early":
+      return `${run.name} was ended early after ${end}, as you wished.`;
+    case "failed":
+      return `${run.name} failed after ${end}${run.error ? `: ${run.error.message}` : ""}.`;
+    case "interrupted":
+      return `${run.name} was interrupted after ${end}.`;
+    default:
+      return before && run.errors > before.errors ? `${plural(run.errors, "error")} so far in ${run.name}.` : null;
+  }
+}
+
+function news(before: Run | null, run: Run): string | null {
+  if (run.status === "pending") return null;
+  if (before?.run_id !== run.run_id || before.status !== run.status) return `${run.name} is running.`;
+  if (before.tasks_done === run.tasks_done && before.tasks_skipped === run.tasks_skipped) return null;
+  const now = run.active.map((span) => span.name).slice(0, 3).join(", ");
+  return `${run.tasks_done} of ${plural(run.tasks_total, "task")} done${now ? `; now ${now}` : ""}.`;
+}

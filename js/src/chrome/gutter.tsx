@@ -1,0 +1,85 @@
+// The names of the rows beside the canvas: a treegrid that readers can walk, of the rows on screen only (W10). Left of
+// the same pixels that the canvas paints, so both take their heights from the layout.
+
+import { Icon, signOf } from "../elements/icon";
+import type { Track } from "../layout/tracks";
+import type { View } from "../view/view";
+import { isHandler } from "../wire/predicates";
+import type { Row } from "../wire/rows";
+import { STATUS_NAMES } from "../wording/labels";
+import { duration } from "../wording/numbers";
+import { monogram } from "../wording/text";
+
+export function Gutter({ view, prefix }: { view: View; prefix: string }) {
+  const { tracks, height } = view.layout.value;
+  const top = view.scrollTop.value;
+  const bottom = top + view.viewport.value;
+  const shown = tracks
+    .map((track, index) => ({ track, index }))
+    .filter(({ track }) => track.y + track.height > top && track.y < bottom);
+  const current = view.track;
+  return (
+    <div class="et-gutter" role="treegrid" tabIndex={0} aria-label="Rows of the timeline" aria-rowcount={tracks.length}
+      aria-activedescendant={current ? `${prefix}${current.id}` : undefined}>
+      <div class="et-rows" role="presentation" style={{ height: `${height}px`, transform: `translateY(${-top}px)` }}>
+        {shown.map(({ track, index }) => (
+          <TrackRow key={track.id} view={view} track={track} index={index} isCurrent={track === current} prefix={prefix} />
+        ))}
+      </div>
+    </div>
+  );
+}
+
+interface RowProps {
+  view: View;
+  track: Track;
+  index: number;
+  isCurrent: boolean;
+  prefix: string;
+}
+
+function TrackRow({ view, track, index, isCurrent, prefix }: RowProps) {
+  const { row } = track;
+  const open = (): void => {
+    view.select(track.id);
+    view.isDrawerOpen.value = true;
+  };
+  return (
+    <div id={`${prefix}${track.id}`} role="row" class={`et-row et-row-${track.kind}`} data-status={row.status}
+      aria-level={track.depth + 1} aria-rowindex={index + 1} aria-selected={isCurrent}
+      aria-expanded={track.hasChildren ? track.isOpen : undefined}
+      style={{ top: `${track.y}px`, height: `${track.height}px` }}
+      onClick={open} onDblClick={() => view.focus(row, view.age.value)}>
+      <span role="gridcell" class="et-label" title={row.description ?? row.name}>
+        {track.depth > (track.hasChildren ? 1 : 0) && <span class="et-indent" style={{ "--depth": track.depth - (track.hasChildren ? 1 : 0) }} />}
+        {track.hasChildren && (
+          <span class="et-fold" onClick={(event) => {
+            event.stopPropagation();
+            view.toggle(track.id);
+          }}>
+            <Icon sign={track.isOpen ? "down" : "right"} size={14} />
+          </span>
+        )}
+        {track.isWorker && <span class="et-hook" aria-hidden="true">↳</span>}
+        <span class="et-sign" title={STATUS_NAMES[row.status]}><Icon sign={signOf(row.status)} /></span>
+        {row.agent && !isHandler(row) && !track.isWorker && <abbr class="et-agent" title={row.agent}>{monogram(row.agent)}</abbr>}
+        <span class="et-title">
+          {row.name}{track.isWorker && row.agent && <span class="et-worker-role"> · {row.agent}</span>}
+        </span>
+        {track.hasChildren && !track.isOpen && track.errors > 0 && (
+          <span class="et-inner-errors"><Icon sign="error" size={11} />{track.errors}</span>
+        )}
+      </span>
+      <span role="gridcell" class="et-hidden">{STATUS_NAMES[row.status]}</span>
+      <span role="gridcell" class="et-time">{timeOf(row, view)}</span>
+    </div>
+  );
+}
+
+function timeOf(row: Row, view: View): string {
+  if (row.start_ms == null) return "";
+  if (row.end_ms != null) return duration(row.end_ms - row.start_ms);
+  // Whole seconds while it runs: tenths that flicker in a table pull the eye.
+  const seconds = Math.floor(Math.max(0, view.age.value - row.start_ms) / 1000);
+  return seconds < 1 ? "" : seconds < 60 ? `${seconds} s` : duration(seconds * 1000);
+}

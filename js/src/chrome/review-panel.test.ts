@@ -1,0 +1,182 @@
+// @vitest-environment jsdom
+
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { Bench } from "../testing/page";
+import { delta, row, run, snapshot, wire } from "../testing/runs";
+import type { Review, Run } from "../wire/rows";
+
+const VERDICTS: Review["verdicts"] = ["approve", "edit", "retry", "reject", "exit_early"];
+const HOSTILE = "<img src=x onerror=alert(1)>";
+
+let bench: Bench;
+
+beforeEach(() => {
+  bench = new Bench();
+});
+afterEach(() => bench.close());
+
+const review = (more: Partial<Review> = {}): Review =>
+  ({ subject: "output", text: HOSTILE, verdicts: VERDICTS, deadline_ms: 61_000, on_timeout: "continue", ...more });
+
+/** Shows a run that waits for an answer, with a kernel that answers while it works. */
+async function ask(more: Partial<Review> = {}, state: Partial<Run> = {}): Promise<void> {
+  const rows = [
+    row({ span_id: "t", kind: "task", name: "draft", agent: "Ana", status: "running", start_ms: 0 }),
+    row({
+      span_id: "r", kind: "review", parent_id: "t", task: "draft", agent: "Ana", status: "waiting", start_ms: 500,
+      review: review(more),
+    }),
+  ];
+  bench.kernel.snapshot = wire(snapshot({ run: run({ waiting: ["r"], ...state }), phases: [], rows }));
+  bench.show();
+  bench.kernel.post({ kind: "pong", nonce: 1 });
+  await bench.turn();
+  bench.kernel.post({ kind: "details", span_id: "r", messages: [], input: `${HOSTILE} and all the rest` });
+  await bench.turn();
+}
+
+const panel = (): HTMLElement | null => bench.place.querySelector(".et-review");
+const field = (): HTMLTextAreaElement => bench.place.querySelector("textarea") as HTMLTextAreaElement;
+const answers = (): unknown[] => bench.kernel.sent.filter((message) => message.kind === "review");
+
+async function click(name: string): Promise<void> {
+  bench.button(name)?.click();
+  await bench.turn();
+}
+
+async function write(text: string): Promise<void> {
+  field().value = text;
+  field().dispatchEvent(new Event("input", { bubbles: true }));
+  await bench.turn();
+}
+
+describe("a question", () => {
+  it("stands above the chart as text, with what may be answered, and how long there is", async () => {
+    await ask();
+    const text = panel()?.textContent ?? "";
+    for (const part of ["Is the output of draft good?", "Ana", `${HOSTILE} and all the rest`, "1:00", "then it goes on as it is"]) {
+      expect(text).toContain(part);
+    }
+    expect(panel()?.querySelector("img")).toBeNull();
+    expect(bench.place.textContent).toContain("Waiting for you");
+    for (const name of ["Approve", "Edit…", "Retry…", "Reject…", "End the run"]) expect(bench.button(name)).toBeDefined();
+  });
+
+  it("offers no answer that makes no sense", async () => {
+    await ask({ verdicts: ["approve", "reject"] });
+    for (const name of ["Edit…", "Retry…", "End the run"]) expect(bench.button(name)).toBeUndefined();
+  });
+
+  it("is said at once to those who listen, and not with every second of the countdown", async () => {
+    await ask();
+    const said = (): string => bench.place.querySelector('[role="alert"]')?.textContent ?? "";
+    const first = said();
+    expect(first).toBe("Waiting for you: Is the output of draft good?");
+    await vi.advanceTimersByTimeAsync(3000);
+    await bench.turn();
+    expect(said()).toBe(first);
+  });
+
+  it("does not take the focus from what is being typed elsewhere", async () => {
+    const other = document.body.appendChild(document.createElement("input"));
+    other.focus();
+    await ask({ subject: "question", verdicts: ["edit", "exit_early"] });
+    expect(document.activeElement).toBe(other);
+    other.remove();
+  });
+
+  it("asks for all of its text, which the row has only the beginning of", async () => {
+    await ask();
+    expect(bench.kernel.sent).toContainEqual({ kind: "details", span_id: "r" });
+  });
+
+  it("is gone when it is answered elsewhere, and when the run is over", async () => {
+    await ask();
+    bench.kernel.post(delta(1, 2, { run: run({ waiting: [] }) }));
+    await bench.turn();
+    expect(panel()).toBeNull();
+    bench.kernel.post(delta(2, 3, { run: run({ waiting: ["r"], status: "interrupted" }) }));
+    await bench.turn();
+    expect(panel()).toBeNull();
+  });
+});
+
+describe("an answer", () => {
+  it("is sent once, and waits for the run to go on", async () => {
+    await ask();
+    await click("Approve");
+    await click("Approve");
+    expect(answers()).toEqual([{ kind: "review", span_id: "r", verdict: "approve", text: "" }]);
+    expect(panel()?.textContent).toContain("Sent");
+  });
+
+  it("in words is written first", async () => {
+    await ask();
+    await click("Retry…");
+    expect(document.activeElement).toBe(field());
+    await click("Send back");
+    expect(answers()).toEqual([]);
+    await write("Shorter, please");
+    await click("Send back");
+    expect(answers()).toEqual([{ kind: "review", span_id: "r", verdict: "retry", text: "Shorter, please" }]);
+  });
+
+  it("by editing begins with all of the text", async () => {
+    await ask();
+    await click("Edit…");
+    expect(field().value).toBe(`${HOSTILE} and all the rest`);
+    await write("Mine");
+    field().dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", ctrlKey: true, bubbles: true }));
+    expect(answers()).toEqual([{ kind: "review", span_id: "r", verdict: "edit", text: "Mine" }]);
+  });
+
+  it("by rejecting needs no reason", async () => {
+    await ask();
+    await click("Reject…");
+    await click("Reject");
+    expect(answers()).toEqual([{ kind: "review", span_id: "r", verdict: "reject", text: "" }]);
+  });
+
+  it("to a question is what was written", async () => {
+    await ask({ subject: "question", verdicts: ["edit", "exit_early"] });
+    expect(panel()?.textContent).toContain("Ana asks you");
+    expect(field().value).toBe("");
+    await write("The first one");
+    await click("Send");
+    expect(answers()).toEqual([{ kind: "review", span_id: "r", verdict: "edit", text: "The first one" }]);
+  });
+
+  it("can be thought over", async () => {
+    await ask();
+    await click("Retry…");
+    field().dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+    await bench.turn();
+    expect(field()).toBeNull();
+    expect(bench.button("Approve")).toBeDefined();
+  });
+
+  it("is written without the keys of the timeline or the notebook", async () => {
+    await ask();
+    await click("Retry…");
+    const heard = vi.fn();
+    document.addEventListener("keydown", heard);
+    const key = new KeyboardEvent("keydown", { key: "f", bubbles: true, cancelable: true });
+    field().dispatchEvent(key);
+    document.removeEventListener("keydown", heard);
+    expect([key.defaultPrevented, heard.mock.calls.length]).toEqual([false, 0]);
+  });
+});
+
+it("promises nothing as long as the kernel does not answer, and says where else to", async () => {
+  bench.kernel.snapshot = wire(snapshot({
+    run: run({ waiting: ["r"] }), phases: [],
+    rows: [row({ span_id: "r", kind: "review", status: "waiting", start_ms: 0, review: review() })],
+  }));
+  bench.show();
+  await bench.turn();
+  await click("Approve");
+  expect(answers()).toEqual([]);
+  await vi.advanceTimersByTimeAsync(1500);
+  await bench.turn();
+  expect(panel()?.textContent).toContain("answer in the input field");
+});

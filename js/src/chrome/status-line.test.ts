@@ -1,0 +1,48 @@
+// @vitest-environment jsdom
+
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Bench } from "../testing/page";
+import { run, snapshot, wire } from "../testing/runs";
+import type { Run } from "../wire/rows";
+
+let bench: Bench;
+
+beforeEach(() => {
+  bench = new Bench();
+});
+afterEach(() => bench.close());
+
+async function show(state: Partial<Run>): Promise<void> {
+  bench.kernel.snapshot = wire(snapshot({ run: run(state) }));
+  bench.show();
+  await bench.turn();
+}
+
+describe("the budget", () => {
+  const limits = { max_cost: 1, max_tokens: 20_000, cost: 0.218, tokens: 12_400, share: 0.62, warn_at: 0.8 };
+  const shown = (): HTMLElement | null => bench.place.querySelector(".et-budget");
+
+  it("shows the limit that is nearest, and the cost beside it", async () => {
+    await show({ budget: limits, cost: 0.218 });
+    expect(shown()?.textContent).toBe("12.4k of 20k tok");
+    expect(shown()?.querySelector('[role="meter"]')?.getAttribute("aria-valuenow")).toBe("62");
+    expect(bench.place.querySelector(".et-cost")?.textContent).toBe("$0.218");
+  });
+
+  it("does not say the cost twice, and warns in colour and sign", async () => {
+    await show({ budget: { ...limits, max_tokens: null, cost: 0.9 }, cost: 0.9 });
+    expect(shown()?.textContent).toBe("⚠ $0.900 of $1.00");
+    expect(shown()?.dataset.level).toBe("near");
+    expect(bench.place.querySelector(".et-cost")).toBeNull();
+  });
+});
+
+it.each([
+  ["completed_with_warnings", "Completed with warnings", ""],
+  ["budget_exceeded", "Budget exceeded", "too little for the next model call. 2 tasks did not run"],
+  ["exited_early", "Ended early", "nothing new started"],
+] as const)("has a state for %s", async (status, word, note) => {
+  await show({ status, tasks_skipped: 2 });
+  expect(bench.place.querySelector(".et-word")?.textContent).toBe(word);
+  expect(bench.place.textContent).toContain(note);
+});

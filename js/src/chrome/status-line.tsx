@@ -1,0 +1,208 @@
+// The status line: what a person must see within five seconds without touching anything. State and age, how many tasks,
+// what runs now by name, the spend, the problems, and Stop.
+
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { Icon, type Sign } from "../elements/icon";
+import type { Link } from "../kernel/connection";
+import { activitiesOf } from "../store/activities";
+import { nextProblem } from "../store/problems";
+import type { View } from "../view/view";
+import type { Run, RunStatus } from "../wire/rows";
+import { clock, count, duration, money, plural } from "../wording/numbers";
+import { timeOfDay } from "../wording/text";
+import { BudgetShare, isCostBudget } from "./budget-meter";
+
+interface Props {
+  view: View;
+  link: Link | null;
+  /** What only a view with a kernel has: the button that stops the run. */
+  children?: ComponentChildren;
+}
+
+interface State {
+  key: string;
+  word: string;
+  sign: Sign;
+}
+
+const LONG_MS = 2000;
+const MOST_NAMES = 3;
+const MOST_MEANS = 2;
+
+const FINAL: Partial<Record<RunStatus, State>> = {
+  completed: { key: "completed", word: "Completed", sign: "ok" },
+  completed_with_warnings: { key: "warned", word: "Completed with warnings", sign: "warning" },
+  failed: { key: "failed", word: "Failed", sign: "error" },
+  budget_exceeded: { key: "budget", word: "Budget exceeded", sign: "budget" },
+  exited_early: { key: "early", word: "Ended early", sign: "door" },
+  interrupted: { key: "interrupted", word: "Interrupted", sign: "cancelled" },
+};
+
+export function stateOf(run: Run | null, isGone: boolean, isStopping: boolean): State {
+  if (!run || run.status === "pending") return { key: "pending", word: "Not started", sign: "pending" };
+  const end = FINAL[run.status];
+  if (end) return end;
+  if (isGone) return { key: "gone", word: "Kernel gone", sign: "gone" };
+  if (isStopping) return { key: "running", word: "Stopping…", sign: "running" };
+  if (run.waiting.length) return { key: "waiting", word: "Waiting for you", sign: "waiting" };
+  return { key: "running", word: "Running", sign: "running" };
+}
+
+export function StatusLine({ view, link, children }: Props) {
+  const { store } = view;
+  const run = store.run.value;
+  const state = stateOf(run, link?.isGone.value ?? false, link?.isStopping.value ?? false);
+  const hasWarnings = useSignal(false);
+  return (
+    <header class="et-status" data-state={state.key}>
+      <div class="et-line">
+        <span class="et-state">
+          <Icon sign={state.sign} />
+          <span class="et-word">{state.word}</span>
+          {run && run.status !== "pending" && <Age view={view} run={run} />}
+        </span>
+        <strong class="et-name" title={run?.name}>{run?.name ?? "Ensemble"}</strong>
+        {run?.is_scripted && <span class="et-badge" title="A scripted model takes part: its replies come from a script">scripted model</span>}
+        {link === null && <SavedBadge view={view} />}
+        <span class="et-spring" />
+        {run && <Problems view={view} run={run} hasWarnings={hasWarnings.value} toggle={() => (hasWarnings.value = !hasWarnings.value)} />}
+        {children}
+      </div>
+      {run && <Facts run={run} view={view} />}
+      {run && <Progress run={run} />}
+      {hasWarnings.value && run && (
+        <ul class="et-note" data-hue="wait">{run.warnings.map((text) => <li>{text}</li>)}</ul>
+      )}
+      {run && <Ending run={run} />}
+      {store.fault.value && <p class="et-note" data-hue="wait">Part of the trace could not be read: {store.fault.value}.</p>}
+    </header>
+  );
+}
+
+/** Why the run ended as it did, where that is not clear from its state. */
+function Ending({ run }: { run: Run }) {
+  const rest = run.tasks_skipped ? ` ${plural(run.tasks_skipped, "task")} did not run; what was done is kept.` : " What was done is kept.";
+  if (run.status === "budget_exceeded") return <p class="et-note" data-hue="wait">What is left of the budget is too little for the next model call.{rest}</p>;
+  if (run.status === "exited_early") return <p class="et-note" data-hue="wait">A review ended the run: what was running finished, nothing new started.{rest}</p>;
+  if (!run.error || run.status === "completed") return null;
+  return <p class="et-note" data-hue="error"><b>{run.error.type}</b> {run.error.message}</p>;
+}
+
+function Age({ view, run }: { view: View; run: Run }) {
+  const isOver = view.store.isOver;
+  return <span class="et-clock">{isOver ? duration(run.elapsed_ms) : clock(view.age.value)}</span>;
+}
+
+function SavedBadge({ view }: { view: View }) {
+  const time = timeOfDay(view.store.savedAt.value);
+  const { rows, details } = view.store.leftOut.value;
+  const lacks = [rows ? `lacks ${plural(rows, "span")}` : "", details ? `lacks the texts of ${plural(details, "span")}` : ""];
+  const title = rows || details ? `Kept small: ${lacks.filter(Boolean).join(" and ")}` : undefined;
+  return <span class="et-badge" title={title}>saved view{time ? `, ${time}` : ""}</span>;
+}
+
+function Facts({ run, view }: { run: Run; view: View }) {
+  const input = run.input_tokens;
+  const cached = input && run.cache_read_tokens ? Math.round((100 * run.cache_read_tokens) / input) : 0;
+  const hasTokens = input != null || run.output_tokens != null;
+  const least = run.tokens_complete ? "" : "≥ ";
+  return (
+    <div class="et-line et-facts">
+      <span class="et-tasks">
+        <b>{run.tasks_done}</b>/{run.tasks_total} {run.tasks_total === 1 ? "task" : "tasks"}
+      </span>
+      <Now run={run} view={view} />
+      <span class="et-spring" />
+      {hasTokens && (
+        <span class="et-tokens" title="Tokens sent to and received from models">
+          {least}<b>{count(input)}</b> in{cached > 0 && <span class="et-more"> ({cached}% cached)</span>}
+          <span class="et-dot">·</span><b>{count(run.output_tokens)}</b> out
+        </span>
+      )}
+      {run.budget && <BudgetShare budget={run.budget} run={run} />}
+      {!isCostBudget(run.budget) && run.cost != null && (run.cost > 0 || run.cost_complete) && (
+        <span class="et-cost" title={run.cost_complete ? "Cost" : "At least: the price of some calls is unknown"}>
+          {run.cost_complete ? "" : "≥ "}<b>{money(run.cost, run.currency)}</b>
+        </span>
+      )}
+    </div>
+  );
+}
+
+/** What runs or blocks now, by name; what came of it once it is over. */
+function Now({ run, view }: { run: Run; view: View }) {
+  if (run.status !== "running") {
+    const parts = [
+      run.tasks_failed ? `${run.tasks_failed} failed` : "",
+      run.tasks_skipped ? `${run.tasks_skipped} skipped` : "",
+      run.llm_call_count ? plural(run.llm_call_count, "model call") : "",
+      run.tool_call_count ? plural(run.tool_call_count, "tool call") : "",
+    ].filter(Boolean);
+    return <span class="et-now">{parts.join(" · ")}</span>;
+  }
+  const phase = run.phases_now.join(", ");
+  const { shown, total } = activitiesOf(view.store, run, MOST_NAMES);
+  return (
+    <span class="et-now">
+      {phase && <b>{phase}</b>}
+      {run.note && <span class="et-preparing">{run.note}</span>}
+      {shown.map((activity) => (
+        <button class="et-link" onClick={() => view.jump(activity.span)} title={`Show ${activity.name}`}>
+          {activity.name}
+          {activity.means && total <= MOST_MEANS && <span class="et-since">{activity.means}</span>}
+          <Since began={activity.began} view={view} />
+        </button>
+      ))}
+      {total > shown.length && <span>+{total - shown.length}</span>}
+    </span>
+  );
+}
+
+/** How long something has been running, once that is long enough to wonder. */
+function Since({ began, view }: { began: number | null; view: View }) {
+  const age = began == null ? 0 : view.age.value - began;
+  return age < LONG_MS ? null : <span class="et-since">{clock(age)}</span>;
+}
+
+function Progress({ run }: { run: Run }) {
+  const total = Math.max(run.tasks_total, 1);
+  const parts: [string, number][] = [
+    ["done", run.tasks_done], ["failed", run.tasks_failed], ["skipped", run.tasks_skipped],
+  ];
+  return (
+    <div class="et-progress" role="progressbar" aria-label="Tasks" aria-valuemin={0} aria-valuemax={run.tasks_total}
+      aria-valuenow={run.tasks_done}>
+      {parts.map(([name, amount]) => amount > 0 && <i data-part={name} style={{ width: `${(100 * amount) / total}%` }} />)}
+    </div>
+  );
+}
+
+function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; hasWarnings: boolean; toggle: () => void }) {
+  const go = (what: "error" | "retry"): void => {
+    const span = nextProblem(view.store, what, view.selected.value);
+    if (span) view.jump(span);
+  };
+  return (
+    <span class="et-chips">
+      {run.errors > 0 && (
+        <button class="et-chip" data-hue="error" aria-label={`${plural(run.errors, "error")}: show the next`}
+          title={`${plural(run.errors, "error")}: show the next`} onClick={() => go("error")}>
+          <Icon sign="error" size={12} />{run.errors}
+        </button>
+      )}
+      {run.retries > 0 && (
+        <button class="et-chip" data-hue="wait" aria-label={`${run.retries} retried: show the next`}
+          title={`${run.retries} retried: show the next`} onClick={() => go("retry")}>
+          <Icon sign="retry" size={12} />{run.retries}
+        </button>
+      )}
+      {run.warnings.length > 0 && (
+        <button class="et-chip" data-hue="wait" aria-expanded={hasWarnings} aria-label={plural(run.warnings.length, "warning")}
+          title={run.warnings.join("\n")} onClick={toggle}>
+          <Icon sign="warning" size={12} />{run.warnings.length}
+        </button>
+      )}
+    </span>
+  );
+}

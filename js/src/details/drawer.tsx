@@ -1,0 +1,203 @@
+// The drawer: everything known of the selected span. What the row says is there at once; prompts, replies and tool I/O are
+// loaded when the span is selected, because they are what makes a trace large (W6).
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Icon, signOf } from "../elements/icon";
+import { TextBlock } from "../elements/text-block";
+import type { Link } from "../kernel/connection";
+import type { Store } from "../store/store";
+import type { View } from "../view/view";
+import type { Kind } from "../wire/kinds";
+import type { Details } from "../wire/messages";
+import type { Row } from "../wire/rows";
+import { KIND_NAMES, titleOf } from "../wording/labels";
+import { count, duration, money } from "../wording/numbers";
+import { pretty } from "../wording/text";
+import { Conversation } from "./conversation";
+import { Facts } from "./facts";
+import { AttemptTable, SpendTable } from "./tables";
+
+/** What the input and the output of a span are, where it shows both at once. */
+const TRADES: Partial<Record<Kind, [string, string]>> = {
+  delegation: ["Request", "Response"], review: ["What was asked", "Answer"], guardrail: ["Input", "Message"],
+};
+
+const CHATS: ReadonlySet<Kind> = new Set<Kind>(["task", "turn", "llm", "attempt"]);
+
+interface Tab {
+  key: string;
+  title: string;
+  body: ComponentChildren;
+}
+
+export function Drawer({ view, link }: { view: View; link: Link | null }) {
+  // Details and streamed text come without a change of the row itself.
+  view.store.version.value;
+  const row = view.row.value;
+  const [wanted, setTab] = useState("summary");
+  const { store } = view;
+  const source = row ? sourceOf(row) : null;
+  const isOpen = view.isDrawerOpen.value && row !== undefined;
+  const progress = source && isOpen ? store.progress(source) : "";
+  useEffect(() => {
+    if (isOpen && source) link?.wantDetails(source);
+  }, [isOpen, source, progress, link]);
+  if (!isOpen || !row) return null;
+  const details = source ? store.details(source) : undefined;
+  const tabs = tabsOf(row, details, view, link);
+  const tab = tabs.find((candidate) => candidate.key === wanted) ?? (tabs[0] as Tab);
+  return (
+    <section class="et-drawer" aria-label={`Details of ${row.name}`}>
+      <header class="et-drawer-head">
+        <span class="et-sign" data-status={row.status}><Icon sign={signOf(row.status)} /></span>
+        <Path row={row} view={view} />
+        <span class="et-spring" />
+        <span class="et-drawer-facts">{headline(row)}</span>
+        <span class="et-drawer-buttons">
+          <button class="et-button" aria-label="Previous span" title="Previous span (←)" onClick={() => view.moveSpan(-1)}><Icon sign="left" /></button>
+          <button class="et-button" aria-label="Next span" title="Next span (→)" onClick={() => view.moveSpan(1)}><Icon sign="right" /></button>
+          <button class="et-button" aria-label="Close details" title="Close (Esc)" onClick={() => (view.isDrawerOpen.value = false)}><Icon sign="error" /></button>
+        </span>
+      </header>
+      <div class="et-tabs" role="tablist" aria-label="Details">
+        {tabs.map(({ key, title }) => (
+          <button role="tab" class="et-tab" aria-selected={key === tab.key} onClick={() => setTab(key)}>{title}</button>
+        ))}
+      </div>
+      <div class="et-panel" role="tabpanel" tabIndex={0} aria-label={tab.title} key={`${row.span_id} ${tab.key}`}>{tab.body}</div>
+    </section>
+  );
+}
+
+/** The span whose details tell of this one: an attempt's conversation is that of its call. */
+function sourceOf(row: Row): string | null {
+  if (row.kind === "phase" || row.kind === "wait") return null;
+  return row.kind === "attempt" ? (row.parent_id ?? row.span_id) : row.span_id;
+}
+
+function headline(row: Row): string {
+  const parts = [row.start_ms != null && row.end_ms != null ? duration(row.end_ms - row.start_ms) : ""];
+  if (row.input_tokens != null || row.output_tokens != null) {
+    parts.push(`${count(row.input_tokens)} in · ${count(row.output_tokens)} out`);
+  }
+  if (row.cost != null) parts.push(money(row.cost));
+  return parts.filter(Boolean).join("   ");
+}
+
+/** Where the span is, outermost first; each step leads there. */
+function Path({ row, view }: { row: Row; view: View }) {
+  const steps: Row[] = [];
+  let at: Row | undefined = row;
+  while (at && steps.length < 8) {
+    if (at.kind !== "turn") steps.unshift(at);
+    at = at.parent_id ? view.store.row(at.parent_id) : undefined;
+  }
+  return (
+    <nav class="et-path" aria-label="Path">
+      {steps.map((step, k) => {
+        const isLast = k === steps.length - 1;
+        const name = titleOf(step);
+        return isLast
+          ? <b class="et-step"><span class="et-kind">{KIND_NAMES[step.kind]}</span>{name}</b>
+          : <><button class="et-link et-step" onClick={() => view.select(step.span_id)}>{name}</button><span class="et-slash">›</span></>;
+      })}
+    </nav>
+  );
+}
+
+function tabsOf(row: Row, details: Details | undefined, view: View, link: Link | null): Tab[] {
+  const { store } = view;
+  const inside = store.below(row.span_id);
+  const calls = row.kind === "llm" ? [row] : inside.filter((child) => child.kind === "llm");
+  const attempts = (row.kind === "llm" ? store.children(row.span_id) : row.kind === "attempt" && row.parent_id
+    ? store.children(row.parent_id) : inside).filter((child) => child.kind === "attempt");
+  const tools = row.kind === "tool" ? [row] : inside.filter((child) => child.kind === "tool");
+  const live = liveText(row, store, calls);
+  const waiting = details || live ? null : <Waiting row={row} link={link} />;
+  const tabs: Tab[] = [{
+    key: "summary", title: "Summary",
+    body: <><Facts row={row} view={view} /><Outcome row={row} details={details} live={live} waiting={waiting} /></>,
+  }];
+  const hasChat = CHATS.has(row.kind) && (calls.length > 0 || row.kind === "attempt" || !!details?.messages.length);
+  if (hasChat) {
+    tabs.push({
+      key: "messages", title: "Messages",
+      body: details?.messages.length || live ? <Conversation messages={details?.messages ?? []} live={live} isWhole={row.kind === "task"} /> : waiting ?? <p class="et-none">No messages.</p>,
+    });
+  }
+  if (row.kind === "tool") tabs.push({ key: "tool", title: "Tool I/O", body: waiting ?? <ToolTrade details={details} /> });
+  else if (tools.length) tabs.push({ key: "tool", title: "Tool I/O", body: <SpanList rows={tools} view={view} /> });
+  const isTelling = row.kind === "llm" || row.kind === "attempt" ? attempts.length > 0 : attempts.length > calls.length;
+  if (isTelling) tabs.push({ key: "attempts", title: "Attempts", body: <AttemptTable rows={attempts} view={view} /> });
+  if (calls.length || row.kind === "attempt") {
+    tabs.push({ key: "spend", title: "Tokens & cost", body: <SpendTable rows={calls.length ? calls : [row]} view={view} /> });
+  }
+  return tabs;
+}
+
+/** The reply that is still being written: of a call, or of the newest call of a task. */
+function liveText(row: Row, store: Store, calls: readonly Row[]): string {
+  const span = row.kind === "attempt" ? row.parent_id : row.kind === "llm" ? row.span_id : calls[calls.length - 1]?.span_id;
+  return span && store.row(span)?.status === "running" ? store.text(span) : "";
+}
+
+function Outcome({ row, details, live, waiting }: { row: Row; details: Details | undefined; live: string; waiting: ComponentChildren }) {
+  const error = details?.error ?? (row.error_type || row.error_message ? { type: row.error_type ?? "Error", message: row.error_message ?? "" } : null);
+  const output = live || details?.output;
+  const [asked, answered] = TRADES[row.kind] ?? [null, "Output"];
+  const refusals = (row.delegation?.errors ?? []).filter((text) => text !== error?.message);
+  return (
+    <>
+      {error && (
+        <div class="et-failure"><b>{error.type}</b><TextBlock text={error.message} /></div>
+      )}
+      {refusals.map((text) => <div class="et-failure"><TextBlock text={text} /></div>)}
+      {asked && details?.input && <Part title={asked}><TextBlock text={pretty(details.input)} /></Part>}
+      {row.kind === "task" && row.description && <Part title="Description"><TextBlock text={row.description} /></Part>}
+      {output && output !== error?.message && <Part title={live ? "Reply so far" : answered}><TextBlock text={live || pretty(output)} isGrowing={live !== ""} /></Part>}
+      {sourceOf(row) !== null && row.start_ms != null && waiting}
+    </>
+  );
+}
+
+function ToolTrade({ details }: { details: Details | undefined }) {
+  return (
+    <>
+      <Part title="Input">{details?.input ? <TextBlock text={pretty(details.input)} isMono /> : <p class="et-none">None.</p>}</Part>
+      <Part title="Output">
+        {details?.output != null ? <TextBlock text={pretty(details.output)} isMono /> : <p class="et-none">{details?.error ? "None: the tool failed." : "None."}</p>}
+      </Part>
+      {details?.error && <div class="et-failure"><b>{details.error.type}</b><TextBlock text={details.error.message} /></div>}
+    </>
+  );
+}
+
+function Part({ title, children }: { title: string; children: ComponentChildren }) {
+  return <div class="et-part"><h4 class="et-role">{title}</h4>{children}</div>;
+}
+
+function SpanList({ rows, view }: { rows: readonly Row[]; view: View }) {
+  return (
+    <ul class="et-spans">
+      {rows.map((row) => (
+        <li>
+          <button class="et-span" onClick={() => view.jump(row.span_id)}>
+            <span class="et-sign" data-status={row.status}><Icon sign={signOf(row.status)} /></span>
+            <span class="et-title">{titleOf(row)}</span>
+            <span class="et-time">{row.end_ms != null && row.start_ms != null ? duration(row.end_ms - row.start_ms) : ""}</span>
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Why there are no details: still coming, held up, left out, or out of reach. */
+function Waiting({ row, link }: { row: Row; link: Link | null }) {
+  if (row.status === "pending" || row.status === "skipped") return null;
+  if (!link) return <p class="et-none">Not kept in the saved copy, which is kept small.</p>;
+  if (link.isGone.value) return <p class="et-none">The kernel is gone, and this was not loaded before.</p>;
+  const isLate = link.late.value === sourceOf(row);
+  return <p class="et-none">{isLate ? "The kernel is busy with its cell; this comes as soon as it answers." : "Loading…"}</p>;
+}

@@ -1,0 +1,60 @@
+// The way of work from row to row: to the worker and back (W3).
+
+import { AXIS_HEIGHT, LANE_HEIGHT } from "../layout/sizes";
+import type { Handover } from "../layout/tracks";
+import { place, type Scene, topOf } from "./scene";
+import type { Box, Brush } from "./strokes";
+
+const MOST_HANDOVERS = 60;
+
+/** Work on its way from row to row: faint, but strong for the span that is selected or under the pointer (W3). */
+export function drawHandovers(brush: Brush, scene: Scene): void {
+  const top = scene.scrollTop;
+  const bottom = top + scene.height - AXIS_HEIGHT;
+  const seen = scene.layout.handovers.filter(({ from, to }) => to.y + to.height > top && from.y < bottom);
+  const picked = (one: Handover): boolean =>
+    [scene.selected, scene.hovered].some((span) => span !== null && (span === one.by.row.span_id || span === one.to.id));
+  const faint = seen.length > MOST_HANDOVERS ? [] : seen.filter((one) => !picked(one));
+  for (const one of [...faint, ...seen.filter(picked)]) {
+    const frame = one.to.marks.find((mark) => mark.shape === "task" || mark.shape === "work");
+    const by = place(scene, one.by, topOf(scene, one.from));
+    const worker = frame && place(scene, { ...frame, height: LANE_HEIGHT }, topOf(scene, one.to));
+    if (by && worker) drawHandover(brush, by, worker, one.by.to !== null && frame.to !== null, picked(one));
+  }
+}
+
+/** Work goes down to its worker and comes back: two lines with heads, strong for what is pointed at. */
+export function drawHandover({ ctx, skin }: Brush, by: Box, worker: Box, isBack: boolean, isStrong: boolean): void {
+  const middle = worker.y + Math.min(worker.h, 24) / 2;
+  const [left, right] = [worker.x - 6, worker.x + worker.w + 6];
+  const [start, end] = [by.y + by.h, by.x + by.w - 4];
+  ctx.strokeStyle = ctx.fillStyle = isStrong ? skin.text : skin.hues.tool;
+  ctx.globalAlpha = isStrong ? 1 : 0.55;
+  ctx.lineWidth = isStrong ? 1.75 : 1.25;
+  ctx.lineJoin = "round";
+  ctx.beginPath();
+  ctx.moveTo(by.x + 1, start);
+  ctx.lineTo(left, start + 4);
+  ctx.lineTo(left, middle);
+  ctx.lineTo(left + 3, middle);
+  if (isBack) {
+    ctx.moveTo(right - 5, middle);
+    ctx.lineTo(right, middle);
+    ctx.lineTo(right, start + 8);
+    ctx.lineTo(end, start + 5);
+  }
+  ctx.stroke();
+  ctx.beginPath();
+  ctx.moveTo(left + 6, middle);
+  ctx.lineTo(left + 1, middle - 3.5);
+  ctx.lineTo(left + 1, middle + 3.5);
+  ctx.closePath();
+  if (isBack) {
+    ctx.moveTo(end, start + 1);
+    ctx.lineTo(end - 3.5, start + 6.5);
+    ctx.lineTo(end + 3.5, start + 6.5);
+    ctx.closePath();
+  }
+  ctx.fill();
+  ctx.globalAlpha = 1;
+}

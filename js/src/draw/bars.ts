@@ -1,0 +1,198 @@
+// The bars of work on the canvas, and the frames around them. Each meaning has two channels (W2): model calls are the
+// upper part with a diamond, tools the lower part with a square, work that is handed on is a hollow arrow, errors are
+// hatched with a thick border and a cross, what runs is open to the right with moving stripes, what was cancelled is torn,
+// and a fallback agent's call has a hook. Gaps and questions are in `waits`, what is too short for a bar in `beads`.
+
+import type { Mark } from "../layout/marks";
+import type { Hue } from "../theme/palette";
+import { glyphOf, modelOf } from "../wording/labels";
+import { count, duration } from "../wording/numbers";
+import { drawBead, drawNotch } from "./beads";
+import { type Box, type Brush, fill, labelFont, measure, outline, overlay, ROUND, stroke } from "./strokes";
+import { drawGap, drawReview } from "./waits";
+
+const GLYPH = 7;
+
+/** Draws one mark whose interval is on screen. `label` may be left out when the bar is too small for it. */
+export function drawMark(brush: Brush, mark: Mark, box: Box): void {
+  switch (mark.shape) {
+    case "phase":
+      return drawPhase(brush, mark, box);
+    case "task":
+      return drawTask(brush, mark, box);
+    case "backoff":
+    case "wait":
+      return drawGap(brush, mark, box);
+    case "review":
+      return drawReview(brush, mark, box);
+    case "guardrail":
+    case "memory":
+      return drawBead(brush, mark, box);
+    case "notch":
+      return drawNotch(brush, mark, box);
+    case "ghost":
+      return;
+    default:
+      return drawBar(brush, mark, box);
+  }
+}
+
+/** The hue of what a mark does, before its status has a say. */
+export function hueOf(mark: Mark): "llm" | "tool" | "wait" {
+  if (mark.shape === "review") return "wait";
+  return mark.shape === "llm" || mark.shape === "attempt" ? "llm" : "tool";
+}
+
+function drawBar(brush: Brush, mark: Mark, box: Box): void {
+  const { ctx, skin } = brush;
+  const status = mark.row.status;
+  const hue: Hue = status === "error" ? "error" : status === "cancelled" || status === "interrupted" ? "idle" : hueOf(mark);
+  const isOpen = mark.to === null;
+  const isHollow = mark.shape === "delegation" && hue === "tool";
+  outline(ctx, box, isOpen ? "open" : hue === "idle" ? "torn" : mark.shape === "delegation" ? "arrow" : "closed", ROUND);
+  if (isHollow) {
+    fill(ctx, skin.background, 1);
+    fill(ctx, skin.hues.tool, 0.16);
+    if (isOpen) overlay(brush, "stripes", skin.hues.tool, 0.18);
+    ctx.lineWidth = 1.5;
+    stroke(ctx, skin.hues.tool, 1);
+  } else if (hue === "error" && box.w > 5) {
+    fill(ctx, skin.background, 1);
+    fill(ctx, skin.hues.error, 0.14);
+    overlay(brush, "hatch", skin.hues.error, 0.5);
+    ctx.save();
+    ctx.clip();
+    ctx.lineWidth = 4;
+    stroke(ctx, skin.hues.error, 1);
+    ctx.restore();
+  } else {
+    fill(ctx, skin.hues[hue], hue === "idle" ? 0.75 : 1);
+    if (isOpen) overlay(brush, "stripes", skin.inks[hue], 0.2);
+    else if (hue === "idle") overlay(brush, "back-hatch", skin.background, 0.4);
+  }
+  if (isHollow) drawLabel(brush, mark, box, skin.text, skin.hues.tool);
+  else if (hue === "error") drawLabel(brush, mark, box, skin.text, skin.hues.error, skin.background);
+  else drawLabel(brush, mark, box, skin.inks[hue], skin.inks[hue]);
+}
+
+function drawTask(brush: Brush, mark: Mark, box: Box): void {
+  const { ctx, skin } = brush;
+  const status = mark.row.status;
+  const isError = status === "error";
+  const isCut = status === "cancelled" || status === "interrupted" || status === "skipped";
+  outline(ctx, box, mark.to === null ? "open" : isCut ? "torn" : "closed", ROUND + 2);
+  fill(ctx, isError ? skin.hues.error : skin.text, isError ? 0.1 : 0.055);
+  if (isError) overlay(brush, "hatch", skin.hues.error, 0.16);
+  if (isCut) overlay(brush, "back-hatch", skin.hues.idle, 0.24);
+  ctx.lineWidth = isError ? 1.5 : 1;
+  stroke(ctx, isError ? skin.hues.error : skin.text, isError ? 0.9 : 0.16);
+  if (mark.row.critical) {
+    ctx.fillStyle = skin.text;
+    ctx.globalAlpha = 0.75;
+    ctx.fillRect(box.x, box.y + box.h - 1, box.w, 2);
+    ctx.globalAlpha = 1;
+  }
+}
+
+function drawPhase(brush: Brush, mark: Mark, box: Box): void {
+  const { ctx, skin } = brush;
+  const isError = mark.row.status === "error";
+  const color = isError ? skin.hues.error : skin.hues.idle;
+  const y = Math.round(box.y + box.h / 2);
+  ctx.globalAlpha = isError ? 1 : 0.85;
+  ctx.fillStyle = color;
+  const thickness = isError ? 4 : 3;
+  ctx.beginPath();
+  ctx.roundRect(box.x, y - thickness / 2, Math.max(box.w, 2), thickness, mark.to === null ? [2, 0, 0, 2] : 2);
+  ctx.fill();
+  ctx.fillRect(box.x, y - 4, 2, 8);
+  if (mark.to !== null) ctx.fillRect(box.x + box.w - 2, y - 4, 2, 8);
+  ctx.globalAlpha = 1;
+}
+
+/** The ring around what is selected (strong) or under the pointer (soft). */
+export function drawRing(brush: Brush, box: Box, isStrong: boolean): void {
+  const { ctx, skin } = brush;
+  const out = isStrong ? 2 : 1.5;
+  ctx.beginPath();
+  ctx.roundRect(box.x - out, box.y - out, Math.max(box.w, 2) + 2 * out, box.h + 2 * out, ROUND + 2);
+  ctx.lineWidth = isStrong ? 2 : 1.5;
+  stroke(ctx, isStrong ? skin.accent : skin.text, isStrong ? 1 : 0.45);
+}
+
+function drawLabel(brush: Brush, mark: Mark, box: Box, ink: string, glyphInk: string, halo?: string): void {
+  const { ctx, skin } = brush;
+  if (box.h < 12 || box.w < GLYPH + 8) return;
+  const middle = box.y + box.h / 2;
+  drawGlyph(ctx, mark, box.x + 5 + GLYPH / 2, middle, glyphInk);
+  const room = box.w - GLYPH - 15;
+  if (room < 14) return;
+  ctx.font = labelFont(skin);
+  const label = labels(mark).find((text) => measure(ctx, text) <= room);
+  if (!label) return;
+  const x = box.x + GLYPH + 9;
+  if (halo) {
+    ctx.lineJoin = "round";
+    ctx.lineWidth = 4;
+    ctx.strokeStyle = halo;
+    ctx.strokeText(label, x, middle + 0.5);
+    ctx.lineJoin = "miter";
+  }
+  ctx.fillStyle = ink;
+  ctx.fillText(label, x, middle + 0.5);
+}
+
+/** What a bar may say, longest first. */
+function labels(mark: Mark): string[] {
+  const { row } = mark;
+  const isCall = mark.shape === "llm" || mark.shape === "attempt";
+  const name = isCall ? modelOf(row) : (row.delegate_to ?? row.tool ?? row.name);
+  const tokens = isCall && row.output_tokens != null ? `${count(row.input_tokens)} → ${count(row.output_tokens)}` : "";
+  const time = row.end_ms != null && row.start_ms != null ? duration(row.end_ms - row.start_ms) : "";
+  const base = mark.shape === "work" ? time : mark.shape === "attempt" && (row.attempt ?? 1) > 1 ? `${name} · try ${row.attempt}` : name;
+  return [tokens ? `${base}  ${tokens}` : "", base, row.model ? shortModel(row.model) : ""].filter(Boolean);
+}
+
+const shortModel = (model: string): string => model.replace(/^.*[/:]/, "").replace(/[-_].*$/, "");
+
+function drawGlyph(ctx: CanvasRenderingContext2D, mark: Mark, x: number, y: number, color: string): void {
+  const r = GLYPH / 2;
+  ctx.beginPath();
+  if (mark.row.status === "error") {
+    ctx.moveTo(x - r + 0.5, y - r + 0.5);
+    ctx.lineTo(x + r - 0.5, y + r - 0.5);
+    ctx.moveTo(x + r - 0.5, y - r + 0.5);
+    ctx.lineTo(x - r + 0.5, y + r - 0.5);
+    ctx.lineWidth = 2;
+    stroke(ctx, color, 1);
+    return;
+  }
+  const glyph = glyphOf(mark.row);
+  if (glyph === "↳") {
+    ctx.moveTo(x - r, y - r);
+    ctx.lineTo(x - r, y + 1);
+    ctx.lineTo(x + r, y + 1);
+    ctx.moveTo(x + 1, y - 2);
+    ctx.lineTo(x + r + 0.5, y + 1);
+    ctx.lineTo(x + 1, y + 4);
+    ctx.lineWidth = 1.6;
+    stroke(ctx, color, 1);
+    return;
+  }
+  if (glyph === "▸") {
+    ctx.moveTo(x - 2.5, y - r);
+    ctx.lineTo(x + r, y);
+    ctx.lineTo(x - 2.5, y + r);
+    ctx.closePath();
+  } else if (glyph === "◆") {
+    ctx.moveTo(x, y - r - 0.5);
+    ctx.lineTo(x + r + 0.5, y);
+    ctx.lineTo(x, y + r + 0.5);
+    ctx.lineTo(x - r - 0.5, y);
+    ctx.closePath();
+  } else {
+    ctx.rect(x - 2.5, y - 2.5, 5, 5);
+  }
+  ctx.fillStyle = color;
+  ctx.fill();
+}

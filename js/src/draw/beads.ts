@@ -1,0 +1,71 @@
+// Beads, which stand for what is mostly too short for a bar (guardrails and looks into the memory), and notches, which stand
+// where work begins anew.
+
+import type { Mark } from "../layout/marks";
+import { type Box, type Brush, fill, stroke } from "./strokes";
+
+const BEAD = 11;
+
+/** A guardrail (a shield) or a look into the memory (a stack), on a line as long as it took. */
+export function drawBead(brush: Brush, mark: Mark, box: Box): void {
+  const { ctx, skin } = brush;
+  const isError = mark.row.status === "error";
+  const hue = skin.hues[isError ? "error" : "idle"];
+  const [x, y, r] = [box.x, box.y + box.h / 2, BEAD / 2];
+  if (box.w > BEAD) {
+    ctx.fillStyle = hue;
+    ctx.fillRect(x, y - 1, box.w, 2);
+  }
+  ctx.beginPath();
+  if (mark.shape === "guardrail") {
+    ctx.moveTo(x, y - r - 0.5);
+    ctx.lineTo(x + r, y - r + 1.5);
+    ctx.lineTo(x + r - 0.5, y + 1);
+    ctx.lineTo(x, y + r + 1);
+    ctx.lineTo(x - r + 0.5, y + 1);
+    ctx.lineTo(x - r, y - r + 1.5);
+    ctx.closePath();
+  } else ctx.roundRect(x - r, y - r, BEAD, BEAD, 3);
+  ctx.lineWidth = 3;
+  stroke(ctx, skin.background, 1);
+  fill(ctx, isError ? hue : skin.background, 1);
+  ctx.lineWidth = 1.5;
+  stroke(ctx, hue, 1);
+  ctx.beginPath();
+  if (mark.shape === "memory") {
+    for (const line of [-2.2, 0, 2.2]) {
+      ctx.moveTo(x - 2.5, y + line);
+      ctx.lineTo(x + 2.5, y + line);
+    }
+    ctx.lineWidth = 1;
+  } else if (isError) {
+    for (const side of [-2, 2]) {
+      ctx.moveTo(x - side, y - 2.5);
+      ctx.lineTo(x + side, y + 1.5);
+    }
+  } else {
+    ctx.moveTo(x - 2.3, y - 0.5);
+    ctx.lineTo(x - 0.5, y + 1.5);
+    ctx.lineTo(x + 2.5, y - 2);
+  }
+  stroke(ctx, isError ? skin.inks.error : hue, 1);
+}
+
+/** Where work begins anew: a line across the row, and in a disc on it the number of the attempt, or a hook. */
+export function drawNotch(brush: Brush, mark: Mark, box: Box): void {
+  const { ctx, skin } = brush;
+  const x = Math.round(box.x);
+  const y = box.y + box.h - 8;
+  ctx.fillStyle = skin.hues.wait;
+  ctx.fillRect(x - 1, box.y, 2, box.h);
+  ctx.beginPath();
+  ctx.arc(x, y, 6.5, 0, 2 * Math.PI);
+  ctx.lineWidth = 3;
+  stroke(ctx, skin.background, 1);
+  fill(ctx, skin.hues.wait, 1);
+  ctx.fillStyle = skin.inks.wait;
+  ctx.font = `600 9px ${skin.font}`;
+  ctx.textAlign = "center";
+  ctx.fillText(mark.label ?? "", x, y + 0.5);
+  ctx.textAlign = "left";
+}

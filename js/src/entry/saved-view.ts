@@ -1,0 +1,21 @@
+// A saved trace without a kernel: what a MIME renderer shows when a notebook is reopened.
+
+import { mount } from "../chrome/app";
+import { Store } from "../store/store";
+import { readSaved } from "../wire/reader";
+
+/**
+ * Shows the content of our MIME type in `el`, explorable, with the details it carries. Ends with `signal` or the returned
+ * function.
+ */
+export function renderSaved(el: HTMLElement, saved: unknown, signal?: AbortSignal): () => void {
+  const store = new Store();
+  const content = readSaved(saved);
+  if (content.kind === "bad") store.fault.value = content.why;
+  else store.fold(content, 0);
+  const end = new AbortController();
+  if (signal?.aborted) return () => undefined;
+  signal?.addEventListener("abort", () => end.abort(), { signal: end.signal });
+  mount(el, store, null, null, end.signal);
+  return () => end.abort();
+}

@@ -1,0 +1,42 @@
+// The keys of the view (W9), which work only while it has the focus. A pure table from key to deed; what is not in it
+// stays the page's.
+
+import type { View } from "../view/view";
+
+const ZOOM = 0.7;
+
+/** Does what a key means; true when it meant something, so that the page must not act on it too. */
+export function press(view: View, key: string, now: number): boolean {
+  const deed = deeds[key];
+  if (!deed) return false;
+  deed(view, now);
+  return true;
+}
+
+const deeds: Record<string, (view: View, now: number) => void> = {
+  ArrowDown: (view) => view.moveRow(1),
+  ArrowUp: (view) => view.moveRow(-1),
+  ArrowRight: (view) => sideways(view, 1),
+  ArrowLeft: (view) => sideways(view, -1),
+  Home: (view) => view.moveRow(-Infinity),
+  End: (view) => view.moveRow(Infinity),
+  Enter: (view) => {
+    if (view.selected.value !== null) view.isDrawerOpen.value = true;
+  },
+  Escape: (view) => {
+    if (view.isDrawerOpen.value) view.isDrawerOpen.value = false;
+    else view.select(null);
+  },
+  f: (view) => view.fit(),
+  "+": (view, now) => view.zoom(view.width.value / 2, ZOOM, now),
+  "=": (view, now) => view.zoom(view.width.value / 2, ZOOM, now),
+  "-": (view, now) => view.zoom(view.width.value / 2, 1 / ZOOM, now),
+};
+
+/** On a row with rows below, as in any tree, right opens and left closes; elsewhere they walk along the spans of the row. */
+function sideways(view: View, step: 1 | -1): void {
+  const track = view.track;
+  const isOnParent = track?.hasChildren && view.selected.value === track.id;
+  if (track && isOnParent && track.isOpen !== (step > 0)) view.toggle(track.id);
+  else view.moveSpan(step);
+}

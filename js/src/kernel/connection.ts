@@ -1,0 +1,181 @@
+// The line to the kernel: hello, ping and pong, stop, answers to reviews, details. One link per widget model; every view of the model reads
+// its store. A message to a kernel that is busy in a cell may wait until the cell ends, so nothing here relies on an
+// answer: what has none is shown as such (W13).
+
+import { signal } from "@preact/signals";
+import { Store } from "../store/store";
+import type { Outgoing } from "../wire/messages";
+import { readMessage } from "../wire/reader";
+import type { Verdict } from "../wire/rows";
+
+/** Whether the kernel answers while it works: only then may a button promise something. */
+export type Control = "asking" | "live" | "silent";
+
+const PONG_MS = 1500;
+// A first message may reach a kernel before it can answer beside a busy cell, so it is asked again, ever more rarely.
+const FIRST_REPEAT_MS = 250;
+const LAST_REPEAT_MS = 60_000;
+const DETAILS_MS = 2000;
+const HELLO_APART_MS = 1000;
+
+export class Link {
+  readonly store = new Store();
+  readonly control = signal<Control>("asking");
+  readonly isStopping = signal(false);
+  /** The review that was answered here last: its end is still to come, or has come. */
+  readonly answered = signal<string | null>(null);
+  /** True when the comm died during the run: nothing more will come. */
+  readonly isGone = signal(false);
+  /** The span whose details were asked for and did not come in time. */
+  readonly late = signal<string | null>(null);
+
+  readonly #send: (message: Outgoing) => void;
+  readonly #clock: () => number;
+  readonly #timers = new Set<ReturnType<typeof setTimeout>>();
+  #nonce = 0;
+  #isAsking = false;
+  #helloAt = -Infinity;
+  #asked = new Map<string, string>();
+
+  constructor(send: (message: Outgoing) => void, clock: () => number = () => performance.now()) {
+    this.#send = send;
+    this.#clock = clock;
+  }
+
+  /** A view came: ask for what is missing, and whether somebody answers. */
+  greet(): void {
+    this.#hello();
+    if (!this.store.isOver) this.#ask();
+  }
+
+  /** Takes anything the kernel sends. */
+  receive(content: unknown): void {
+    const message = readMessage(content);
+    if (this.isGone.value) this.#revive();
+    switch (message.kind) {
+      case "bad":
+        this.store.fault.value = message.why;
+        return;
+      case "pong":
+        this.control.value = "live";
+        return;
+      case "details":
+        if (this.late.value === message.details.span_id) this.late.value = null;
+        this.#asked.delete(message.details.span_id);
+        this.store.keepDetails(message.details);
+        return;
+      default:
+        this.#fold(message);
+    }
+  }
+
+  /** Takes the synced snapshot, which late and reloaded views draw first. */
+  adopt(snapshot: unknown): void {
+    const isEmpty = typeof snapshot !== "object" || snapshot === null || Object.keys(snapshot).length === 0;
+    if (isEmpty) return;
+    const message = readMessage(snapshot);
+    if (message.kind === "snapshot") this.#fold(message);
+    else this.store.fault.value = message.kind === "bad" ? message.why : "the synced state is not a snapshot";
+  }
+
+  stop(): void {
+    if (this.control.value !== "live" || this.isStopping.value || this.store.isOver) return;
+    this.isStopping.value = true;
+    this.#post({ kind: "stop" });
+  }
+
+  /** Answers a review; what the engine asks next is another one. */
+  review(span: string, verdict: Verdict, text: string): void {
+    if (this.control.value !== "live" || this.answered.value === span || this.store.isOver) return;
+    this.answered.value = span;
+    this.#post({ kind: "review", span_id: span, verdict, text });
+  }
+
+  /** Asks for the details of a span, unless they are here, or were asked for when it was as far as it is now. */
+  wantDetails(span: string): void {
+    if (!this.store.hasStaleDetails(span)) return;
+    const progress = this.store.progress(span);
+    if (this.#asked.get(span) === progress) return;
+    this.#asked.set(span, progress);
+    if (!this.#post({ kind: "details", span_id: span })) return;
+    this.#later(DETAILS_MS, () => {
+      if (this.#asked.has(span)) this.late.value = span;
+    });
+  }
+
+  /** The comm closed or lost its kernel: during the run that means the kernel is gone, unless it answers once more. */
+  lose(): void {
+    if (this.store.isOver || this.isGone.value) return;
+    this.isGone.value = true;
+    this.control.value = "silent";
+    this.store.freeze(this.#clock());
+  }
+
+  /** Something happened to the comm: take the kernel for gone until it answers. */
+  doubt(): void {
+    if (this.store.isOver) return;
+    this.lose();
+    this.#ask();
+  }
+
+  close(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#timers.clear();
+    this.#isAsking = false;
+  }
+
+  #fold(message: Parameters<Store["fold"]>[0]): void {
+    const outcome = this.store.fold(message, this.#clock());
+    if (outcome === "folded") this.store.fault.value = null;
+    if (outcome === "gap" && this.#clock() - this.#helloAt > HELLO_APART_MS) this.#hello();
+    if (this.store.isOver) this.close();
+  }
+
+  #revive(): void {
+    this.isGone.value = false;
+    this.control.value = "silent";
+    this.store.freeze(null);
+    this.#ask();
+  }
+
+  #hello(): void {
+    this.#helloAt = this.#clock();
+    this.#post({ kind: "hello", have: this.store.n });
+  }
+
+  #ask(): void {
+    if (this.#isAsking || this.control.value === "live") return;
+    this.#isAsking = true;
+    this.#ping(FIRST_REPEAT_MS);
+    this.#later(PONG_MS, () => {
+      if (this.control.value === "asking") this.control.value = "silent";
+    });
+  }
+
+  #ping(wait: number): void {
+    this.#isAsking = this.control.value !== "live" && wait <= LAST_REPEAT_MS;
+    if (!this.#isAsking) return;
+    this.#nonce += 1;
+    if (this.#post({ kind: "ping", nonce: this.#nonce })) this.#later(wait, () => this.#ping(wait * 2));
+    else this.#isAsking = false;
+  }
+
+  #post(message: Outgoing): boolean {
+    try {
+      this.#send(message);
+      return true;
+    } catch {
+      // The widget manager throws when the kernel's connection is disposed.
+      this.lose();
+      return false;
+    }
+  }
+
+  #later(ms: number, act: () => void): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      act();
+    }, ms);
+    this.#timers.add(timer);
+  }
+}

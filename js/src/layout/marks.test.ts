@@ -1,0 +1,165 @@
+import { describe, expect, it } from "vitest";
+import { row, run, stored } from "../testing/runs";
+import type { Review, Row } from "../wire/rows";
+import type { Mark } from "./marks";
+import { LANE_HEIGHT, PHASE_HEIGHT } from "./sizes";
+import { Arranger } from "./tracks";
+
+const review = (more: Partial<Review> = {}): Review => ({ subject: "output", text: "?", verdicts: ["approve"], ...more });
+
+/** A manager that hands work to two workers at once and is refused a third, in a phase. */
+const TEAM: Row[] = [
+  row({ span_id: "p", kind: "phase", name: "research", start_ms: 0, end_ms: 1000 }),
+  row({ span_id: "m", kind: "task", parent_id: "p", name: "manager", agent: "Manager", start_ms: 0, end_ms: 1000 }),
+  row({ span_id: "u", kind: "turn", parent_id: "m", start_ms: 0, end_ms: 1000 }),
+  row({ span_id: "l", kind: "llm", parent_id: "u", start_ms: 0, end_ms: 100 }),
+  row({ span_id: "x1", kind: "tool", parent_id: "u", tool: "delegate_task", start_ms: 100, end_ms: 800 }),
+  row({ span_id: "d1", kind: "delegation", parent_id: "x1", delegate_to: "Ana", start_ms: 110, end_ms: 790 }),
+  row({ span_id: "w1", kind: "task", parent_id: "d1", name: "ana_1", agent: "Ana", start_ms: 120, end_ms: 780 }),
+  row({ span_id: "w1l", kind: "llm", parent_id: "w1", start_ms: 130, end_ms: 700 }),
+  row({ span_id: "x2", kind: "tool", parent_id: "u", tool: "delegate_task", lane: 1, start_ms: 100, end_ms: 600 }),
+  row({ span_id: "d2", kind: "delegation", parent_id: "x2", delegate_to: "Bo", lane: 1, start_ms: 110, end_ms: 590 }),
+  row({ span_id: "w2", kind: "task", parent_id: "d2", name: "bo_1", agent: "Bo", start_ms: 120, end_ms: 580, status: "error" }),
+  row({ span_id: "x3", kind: "tool", parent_id: "u", tool: "delegate_task", lane: 2, start_ms: 100, end_ms: 130 }),
+  row({ span_id: "d3", kind: "delegation", parent_id: "x3", delegate_to: "Cy", lane: 2, start_ms: 110, end_ms: 120, status: "error" }),
+  row({ span_id: "n", kind: "task", parent_id: "p", name: "next", agent: "Ana", status: "pending" }),
+];
+
+const arrange = (rows: Row[], closed: string[] = []) => new Arranger().arrange(stored({ rows, run: run() }), new Set(closed));
+const marksOf = (rows: Row[]): readonly Mark[] => arrange(rows).tracks[0]?.marks ?? [];
+const shapes = (rows: Row[]): [string, string][] => marksOf(rows).map((mark) => [mark.shape, mark.row.span_id]);
+
+describe("work that is handed on", () => {
+  it("has a row of its own below who handed it on", () => {
+    const { tracks } = arrange(TEAM);
+    expect(tracks.map((track) => [track.id, track.depth, track.isWorker])).toEqual([
+      ["p", 0, false], ["m", 1, false], ["w1", 2, true], ["w2", 2, true], ["n", 1, false],
+    ]);
+  });
+
+  it("stands in place of the tool by which it was handed on, also when it was refused", () => {
+    const marks = arrange(TEAM).tracks[1]?.marks ?? [];
+    expect(marks.filter((mark) => mark.shape === "tool")).toEqual([]);
+    expect(marks.filter((mark) => mark.shape === "delegation").map((mark) => [mark.row.span_id, mark.row.status])).toEqual([
+      ["d1", "ok"], ["d2", "ok"], ["d3", "error"],
+    ]);
+    expect(arrange(TEAM).tracks[1]?.height).toBe(3 * LANE_HEIGHT + 4);
+  });
+
+  it("leaves the worker's own calls to the worker's row", () => {
+    const { tracks } = arrange(TEAM);
+    expect(tracks[1]?.marks.some((mark) => mark.row.span_id === "w1l")).toBe(false);
+    expect(tracks[2]?.marks.some((mark) => mark.row.span_id === "w1l")).toBe(true);
+  });
+
+  it("goes from row to row, and nowhere when it was refused", () => {
+    const found = arrange(TEAM).handovers.map(({ by, from, to }) => [by.row.span_id, from.id, to.id]);
+    expect(found).toEqual([["d1", "m", "w1"], ["d2", "m", "w2"]]);
+  });
+
+  it("can be folded away, and its errors still be seen", () => {
+    const { tracks, handovers } = arrange(TEAM, ["m"]);
+    expect(tracks.map((track) => track.id)).toEqual(["p", "m", "n"]);
+    expect(handovers).toEqual([]);
+    expect([arrange(TEAM).tracks[1]?.errors, tracks[1]?.errors]).toEqual([1, 2]);
+  });
+
+  it("is in the bars of a closed phase, the workers' calls too", () => {
+    const pressed = arrange(TEAM, ["p"]).tracks[0]?.marks.map((mark) => mark.row.span_id);
+    for (const span of ["l", "d1", "w1l"]) expect(pressed).toContain(span);
+  });
+
+  it("appears when the worker begins, though the row above has not changed", () => {
+    const early = TEAM.filter((one) => !one.span_id.startsWith("w"));
+    const store = stored({ rows: early, run: run() });
+    const arranger = new Arranger();
+    arranger.arrange(store, new Set());
+    const worker = TEAM.filter((one) => one.span_id === "w1");
+    store.fold({ kind: "delta", from: 1, n: 2, run: run(), rows: worker, text: [] }, 0);
+    expect(arranger.arrange(store, new Set()).tracks.map((track) => track.id)).toContain("w1");
+  });
+});
+
+describe("a call that is held back", () => {
+  const call = [
+    row({ span_id: "t", kind: "task", agent: "A", start_ms: 0 }),
+    row({ span_id: "l", kind: "llm", parent_id: "t", start_ms: 0, end_ms: 900 }),
+    row({ span_id: "w", kind: "wait", parent_id: "l", wait: "rate_limit", start_ms: 0, end_ms: 300 }),
+    row({ span_id: "a", kind: "attempt", parent_id: "l", attempt: 1, status: "error", backoff_ms: 100, start_ms: 300, end_ms: 400 }),
+    row({ span_id: "v", kind: "wait", parent_id: "l", wait: "budget", start_ms: 500, end_ms: 700 }),
+    row({ span_id: "b", kind: "attempt", parent_id: "l", attempt: 2, start_ms: 700, end_ms: 900 }),
+  ];
+
+  it("shows its waits and attempts, and no wait twice", () => {
+    expect(marksOf(call).filter((mark) => mark.shape !== "task").map((mark) => [mark.shape, mark.row.span_id, mark.from, mark.to])).toEqual([
+      ["wait", "w", 0, 300], ["attempt", "a", 300, 400], ["backoff", "a", 400, 500], ["wait", "v", 500, 700], ["attempt", "b", 700, 900],
+    ]);
+  });
+});
+
+describe("a review", () => {
+  const task = row({ span_id: "t", kind: "task", agent: "A", start_ms: 0 });
+
+  it("stands in the lane of the call that it is about, else in the first", () => {
+    const rows = [
+      task,
+      row({ span_id: "x", kind: "tool", parent_id: "t", lane: 1, start_ms: 0, end_ms: 50 }),
+      row({ span_id: "r1", kind: "review", parent_id: "x", start_ms: 5, end_ms: 40, review: review() }),
+      row({ span_id: "r2", kind: "review", parent_id: "t", start_ms: 60, review: review() }),
+    ];
+    const [first, second] = marksOf(rows).filter((mark) => mark.shape === "review");
+    expect((first?.top ?? 0) - (second?.top ?? 0)).toBe(LANE_HEIGHT);
+    expect(second?.to).toBeNull();
+  });
+
+  it("that sent work back leaves a notch with the number of the next attempt", () => {
+    const back = (span_id: string, end_ms: number): Row =>
+      row({ span_id, kind: "review", parent_id: "t", start_ms: end_ms - 10, end_ms, review: review({ decision: "retry" }) });
+    const notches = marksOf([task, back("r1", 100), back("r2", 200)]).filter((mark) => mark.shape === "notch");
+    expect(notches.map((mark) => [mark.from, mark.label])).toEqual([[100, "2"], [200, "3"]]);
+  });
+
+  it("of a phase stands in the row of the phase, and its reviewer below", () => {
+    const rows = [
+      row({ span_id: "p", kind: "phase", start_ms: 0, end_ms: 500 }),
+      row({ span_id: "a", kind: "task", parent_id: "p", agent: "A", start_ms: 0, end_ms: 100 }),
+      row({ span_id: "r", kind: "review", parent_id: "p", start_ms: 100, end_ms: 300, review: review({ decision: "retry", subject: "phase" }) }),
+      row({ span_id: "c", kind: "task", parent_id: "r", agent: "Critic", start_ms: 110, end_ms: 290 }),
+    ];
+    const { tracks } = arrange(rows);
+    expect(tracks.map((track) => track.id)).toEqual(["p", "a", "c"]);
+    expect(tracks[0]?.marks.map((mark) => mark.shape)).toEqual(["phase", "review", "notch"]);
+    expect(tracks[0]?.height).toBe(PHASE_HEIGHT);
+    expect(stored({ rows, run: run() }).home("r")).toBe("p");
+  });
+});
+
+it("marks where a fallback agent took over", () => {
+  const rows = [
+    row({ span_id: "t", kind: "task", agent: "A", start_ms: 0, is_fallback: true }),
+    row({ span_id: "u", kind: "turn", parent_id: "t", start_ms: 0, end_ms: 90 }),
+    row({ span_id: "f", kind: "turn", parent_id: "t", start_ms: 100, is_fallback: true }),
+    row({ span_id: "l", kind: "llm", parent_id: "f", start_ms: 110, is_fallback: true }),
+  ];
+  expect(marksOf(rows).filter((mark) => mark.shape === "notch").map((mark) => [mark.from, mark.label])).toEqual([[100, "↳"]]);
+});
+
+it("shows guardrails and memory as beads, which make no handler an agent", () => {
+  const rows = [
+    row({ span_id: "t", kind: "task", start_ms: 0, end_ms: 50 }),
+    row({ span_id: "g", kind: "guardrail", parent_id: "t", guardrail: "input", start_ms: 0, end_ms: 0 }),
+    row({ span_id: "m", kind: "memory", parent_id: "t", memory: { operation: "store", scope: "s" }, start_ms: 50, end_ms: 50 }),
+  ];
+  expect(shapes(rows)).toEqual([["work", "t"], ["guardrail", "g"], ["memory", "m"]]);
+});
+
+it("counts an error where it arose, once", () => {
+  const rows = [
+    row({ span_id: "t", kind: "task", status: "error", start_ms: 0, end_ms: 50 }),
+    row({ span_id: "u", kind: "turn", parent_id: "t", status: "error", start_ms: 0, end_ms: 50 }),
+    row({ span_id: "l", kind: "llm", parent_id: "u", status: "error", start_ms: 0, end_ms: 50 }),
+    row({ span_id: "a", kind: "attempt", parent_id: "l", status: "error", start_ms: 0, end_ms: 50 }),
+  ];
+  expect(arrange(rows).tracks[0]?.errors).toBe(1);
+  expect(arrange(rows.slice(0, 1)).tracks[0]?.errors).toBe(1);
+});

@@ -1,0 +1,179 @@
+// What is drawn in the row of one task or phase: pure, from the rows below it to rectangles in milliseconds across and
+// pixels down. It must not know what stands above or below that row.
+
+import type { Store } from "../store/store";
+import { isError, isHandler, isTask } from "../wire/predicates";
+import type { Row } from "../wire/rows";
+import { LANE_HEIGHT, PAD, PHASE_HEIGHT } from "./sizes";
+
+/** What a mark looks like; the row says the rest. */
+export type Shape =
+  | "phase" | "task"
+  /** A handler's own time. */
+  | "work"
+  | "llm" | "attempt" | "tool" | "delegation" | "review"
+  /** Beads on the lower edge: mostly too short for a bar. */
+  | "guardrail" | "memory"
+  /** Gaps in a model call: held back by a limit, or between two attempts. */
+  | "wait" | "backoff"
+  /** The moment at which work begins anew. */
+  | "notch"
+  /** What has no time yet. */
+  | "ghost";
+
+export interface Mark {
+  readonly row: Row;
+  readonly shape: Shape;
+  /** Milliseconds from the start of the run; `to` is null while it grows by the clock. */
+  readonly from: number;
+  readonly to: number | null;
+  /** Pixels from the top of its track. */
+  readonly top: number;
+  readonly height: number;
+  /** What a notch says. */
+  readonly label?: string;
+}
+
+/** What is in the row of a task. */
+export interface Inside {
+  readonly lanes: number;
+  readonly marks: readonly Mark[];
+  readonly errors: number;
+  /** The tasks that were handed on from here: each has a row of its own, below this one. */
+  readonly workers: readonly Row[];
+}
+
+const LLM = { top: 2, height: 15 };
+const TOOL = { top: 7, height: 15 };
+const WORK = { top: 4, height: 16 };
+const BEAD = { top: 13, height: 11 };
+
+const SHAPES: ReadonlySet<Shape> = new Set<Shape>([
+  "work", "llm", "attempt", "tool", "delegation", "review", "guardrail", "memory", "wait",
+]);
+
+/** True for what can be pointed at and walked along, which the rest only frames. */
+export const isStop = (mark: Mark): boolean => SHAPES.has(mark.shape);
+
+/** Drawn over the bars, because they are small. */
+export const isBead = (mark: Mark): boolean => mark.shape === "guardrail" || mark.shape === "memory" || mark.shape === "notch";
+
+export function inside(store: Store, task: Row): Inside {
+  const rows = store.below(task.span_id, isTask);
+  const marks: Mark[] = [];
+  let lanes = 1;
+  for (const row of rows) {
+    if (isTask(row) || row.start_ms == null) continue;
+    const lane = laneOf(store, row);
+    const found = marksOf(store, row, PAD + lane * LANE_HEIGHT);
+    if (found.length) lanes = Math.max(lanes, lane + 1);
+    marks.push(...found);
+  }
+  const hasCalls = marks.some((mark) => mark.shape !== "guardrail" && mark.shape !== "memory");
+  marks.push(...notches(rows, 0, lanes * LANE_HEIGHT + 2 * PAD));
+  marks.sort((a, b) => a.from - b.from);
+  const own = taskMark(task, hasCalls, lanes);
+  return { lanes, marks: own ? [own, ...marks] : marks, errors: errorsIn(store, task, rows), workers: rows.filter(isTask) };
+}
+
+/** How many errors arose here: a span that failed because of one inside it is not counted again. */
+function errorsIn(store: Store, task: Row, rows: readonly Row[]): number {
+  const failed = rows.filter((row) => isError(row) && row.kind !== "attempt" && !isTask(row));
+  const around = new Set<string>();
+  for (const row of failed) {
+    for (let at = row.parent_id; at && at !== task.span_id && !around.has(at); at = store.row(at)?.parent_id) around.add(at);
+  }
+  return failed.length ? failed.filter((row) => !around.has(row.span_id)).length : Number(isError(task));
+}
+
+/** The sub-lane of a call, which whatever happens inside it shares. */
+function laneOf(store: Store, row: Row): number {
+  let at: Row | undefined = row;
+  for (let steps = 0; at && steps < 16; steps += 1) {
+    if (at.kind === "llm" || at.kind === "tool") return Math.max(0, at.lane ?? 0);
+    if (isTask(at)) break;
+    at = at.parent_id ? store.row(at.parent_id) : undefined;
+  }
+  return 0;
+}
+
+function marksOf(store: Store, row: Row, top: number): Mark[] {
+  switch (row.kind) {
+    case "llm":
+      return callMarks(row, store.children(row.span_id), top + LLM.top);
+    case "tool":
+      // The tool by which work is handed on is no work of its own.
+      return store.children(row.span_id).some((child) => child.kind === "delegation")
+        ? [] : [markOf(row, "tool", top + TOOL.top, TOOL.height)];
+    case "delegation":
+      return [markOf(row, "delegation", top + TOOL.top, TOOL.height)];
+    case "review":
+      return [markOf(row, "review", top + WORK.top, WORK.height)];
+    case "guardrail":
+    case "memory":
+      return [markOf(row, row.kind, top + BEAD.top, BEAD.height)];
+    default:
+      return [];
+  }
+}
+
+/** A model call: one bar, or its attempts and what lies between them when there was more than one, or a wait. */
+function callMarks(call: Row, children: readonly Row[], top: number): Mark[] {
+  const attempts = children.filter((row) => row.kind === "attempt" && row.start_ms != null);
+  const waits = children.filter((row) => row.kind === "wait" && row.start_ms != null);
+  const isSimple = attempts.length < 2 && attempts[0]?.backoff_ms == null && !waits.length;
+  if (isSimple) return [markOf(call, "llm", top, LLM.height)];
+  const marks = waits.map((wait) => markOf(wait, "wait", top, LLM.height));
+  attempts.forEach((attempt, k) => {
+    marks.push(markOf(attempt, "attempt", top, LLM.height));
+    const next = attempts[k + 1];
+    if (attempt.end_ms == null || (next === undefined && attempt.backoff_ms == null)) return;
+    const after = next?.start_ms ?? Math.min(attempt.end_ms + (attempt.backoff_ms ?? 0), call.end_ms ?? Infinity);
+    // A limit may hold the next attempt back after the back-off is over.
+    const wait = waits.find((one) => (one.start_ms ?? 0) >= (attempt.end_ms ?? 0));
+    const to = Math.min(after, wait?.start_ms ?? Infinity);
+    if (to > attempt.end_ms) {
+      marks.push({ row: attempt, shape: "backoff", from: attempt.end_ms, to, top, height: LLM.height });
+    }
+  });
+  return marks;
+}
+
+function taskMark(task: Row, hasCalls: boolean, lanes: number): Mark | null {
+  if (task.start_ms == null) {
+    if (task.status !== "pending" && task.status !== "skipped" && task.status !== "cancelled") return null;
+    return { row: task, shape: "ghost", from: task.end_ms ?? NaN, to: null, top: PAD + 3, height: LANE_HEIGHT - 6 };
+  }
+  // A handler is plain code, which has no calls of its own to show.
+  if (!hasCalls && isHandler(task)) return markOf(task, "work", PAD + WORK.top, WORK.height);
+  return markOf(task, "task", PAD, lanes * LANE_HEIGHT);
+}
+
+/** Where a review sent the work back, and where a fallback agent took over: from there on it is another attempt. */
+function notches(rows: readonly Row[], top: number, height: number): Mark[] {
+  const returns = rows.filter((row) => row.review?.decision === "retry" && row.end_ms != null);
+  const marks = returns.map((row, k) => notch(row, row.end_ms as number, String(k + 2), top, height));
+  const takeover = rows.find((row) => row.is_fallback && row.start_ms != null);
+  return takeover ? [...marks, notch(takeover, takeover.start_ms as number, "↳", top, height)] : marks;
+}
+
+const notch = (row: Row, at: number, label: string, top: number, height: number): Mark =>
+  ({ row, shape: "notch", from: at, to: at, top, height, label });
+
+/** What the row of a phase itself shows: its time, and the reviews that looked at it. */
+export function phaseMarks(row: Row, reviews: readonly Row[]): Mark[] {
+  if (row.start_ms == null) {
+    return [{ row, shape: "ghost", from: row.end_ms ?? NaN, to: null, top: 3, height: PHASE_HEIGHT - 6 }];
+  }
+  const asked = reviews.filter((review) => review.start_ms != null);
+  return [
+    markOf(row, "phase", 0, PHASE_HEIGHT),
+    ...asked.map((review) => markOf(review, "review", 5, WORK.height)),
+    ...notches(asked, 0, PHASE_HEIGHT),
+  ];
+}
+
+export function markOf(row: Row, shape: Shape, top: number, height: number): Mark {
+  const from = row.start_ms ?? 0;
+  return { row, shape, from, to: row.end_ms == null ? null : Math.max(row.end_ms, from), top, height };
+}

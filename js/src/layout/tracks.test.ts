@@ -1,0 +1,115 @@
+import { describe, expect, it } from "vitest";
+import { delta, row, ROWS, run, stored } from "../testing/runs";
+import type { Row } from "../wire/rows";
+import { LANE_HEIGHT, PHASE_HEIGHT } from "./sizes";
+import { Arranger } from "./tracks";
+
+const arrange = (rows: Row[] = ROWS, closed: string[] = []) => new Arranger().arrange(stored({ rows }), new Set(closed));
+
+describe("rows", () => {
+  it("are phases, their tasks below them, and tasks that have not begun, from the start", () => {
+    const { tracks } = arrange();
+    expect(tracks.map((track) => [track.id, track.depth])).toEqual([["p", 0], ["t", 1], ["g", 1]]);
+  });
+
+  it("do not jump when a planned task begins", () => {
+    const before = arrange();
+    const began = ROWS.map((one) => (one.span_id === "g" ? { ...one, status: "running" as const, start_ms: 1000 } : one));
+    expect(arrange(began).tracks.map((track) => track.y)).toEqual(before.tracks.map((track) => track.y));
+  });
+
+  it("stand one under the other without gaps", () => {
+    const { tracks, height } = arrange();
+    let y = 0;
+    for (const track of tracks) {
+      expect(track.y).toBe(y);
+      y += track.height;
+    }
+    expect(height).toBe(y);
+  });
+
+  it("grow by one lane for calls that overlap", () => {
+    const [phase, web, draft] = arrange().tracks;
+    expect([phase?.height, web?.height, draft?.height]).toEqual([PHASE_HEIGHT, 2 * LANE_HEIGHT + 4, LANE_HEIGHT + 4]);
+  });
+
+  it("are in the order of the plan even when no phase is known", () => {
+    const loose = [row({ span_id: "b", kind: "task" }), row({ span_id: "a", kind: "task" })];
+    expect(arrange(loose).tracks.map((track) => track.id)).toEqual(["b", "a"]);
+  });
+
+  it("keep a call whose task is unknown", () => {
+    const { tracks } = arrange([row({ span_id: "l", kind: "llm", parent_id: "lost", start_ms: 0, end_ms: 1 })]);
+    expect(tracks.map((track) => track.id)).toEqual(["l"]);
+  });
+});
+
+describe("a closed phase", () => {
+  it("hides its tasks, keeps their bars and counts their errors", () => {
+    const [phase, ...rest] = arrange(ROWS, ["p"]).tracks;
+    expect(rest).toEqual([]);
+    expect(phase?.errors).toBe(1);
+    expect(phase?.marks.filter((mark) => mark.row.status === "error" && mark.shape === "tool").map((mark) => mark.row.span_id)).toEqual(["y"]);
+  });
+});
+
+describe("marks", () => {
+  const web = () => arrange().tracks[1]?.marks ?? [];
+
+  it("are the attempts of a retried call, and the waits between them", () => {
+    const shapes = web().filter((mark) => mark.shape === "attempt" || mark.shape === "backoff");
+    expect(shapes.map((mark) => [mark.shape, mark.from, mark.to])).toEqual([
+      ["attempt", 0, 200], ["backoff", 200, 310], ["attempt", 310, 500],
+    ]);
+  });
+
+  it("are one bar for a call that needed one attempt", () => {
+    const simple = ROWS.filter((one) => one.span_id !== "a1");
+    expect(arrange(simple).tracks[1]?.marks.filter((mark) => mark.shape === "llm").length).toBe(1);
+  });
+
+  it("wait as long as the kernel said while the next attempt has not begun", () => {
+    const waiting = ROWS.filter((one) => one.span_id !== "a2").map((one) =>
+      one.span_id === "l" ? { ...one, end_ms: null, status: "running" as const } : one);
+    const gap = arrange(waiting).tracks[1]?.marks.find((mark) => mark.shape === "backoff");
+    expect([gap?.from, gap?.to]).toEqual([200, 300]);
+  });
+
+  it("put model calls above tools in the same lane, and other lanes below", () => {
+    const top = (span: string): number => web().find((mark) => mark.row.span_id === span)?.top ?? NaN;
+    expect(top("a1")).toBeLessThan(top("x"));
+    expect(top("y")).toBe(top("x") + LANE_HEIGHT);
+  });
+
+  it("are open to the right while they run", () => {
+    expect(web().find((mark) => mark.shape === "task")?.to).toBeNull();
+  });
+
+  it("show a handler's own time, because it has no calls", () => {
+    const handler = arrange([row({ span_id: "h", kind: "task", start_ms: 0, end_ms: 5 })]).tracks[0];
+    expect(handler?.marks.map((mark) => mark.shape)).toEqual(["work"]);
+    const named = arrange([row({ span_id: "h", kind: "task", agent: "Handler", start_ms: 0, end_ms: 5 })]).tracks[0];
+    expect(named?.marks.map((mark) => mark.shape)).toEqual(["work"]);
+  });
+
+  it("show a ghost for what has no time, and nothing for what was running unseen", () => {
+    expect(arrange().tracks[2]?.marks.map((mark) => mark.shape)).toEqual(["ghost"]);
+    const skipped = arrange([row({ span_id: "s", kind: "task", status: "skipped", end_ms: 7 })]).tracks[0];
+    expect(skipped?.marks.map((mark) => [mark.shape, mark.from])).toEqual([["ghost", 7]]);
+  });
+});
+
+it("keeps what did not change from one arrangement to the next", () => {
+  const store = stored();
+  const arranger = new Arranger();
+  const before = arranger.arrange(store, new Set());
+  store.fold(delta(1, 2, { rows: [row({ span_id: "x", kind: "tool", parent_id: "u", start_ms: 500, end_ms: 901 })], run: run() }), 0);
+  const after = arranger.arrange(store, new Set());
+  expect(after.tracks[2]?.marks).toBe(before.tracks[2]?.marks);
+  expect(after.tracks[1]?.marks).not.toBe(before.tracks[1]?.marks);
+});
+
+it("knows what is done, so that nobody is shown to wait for it", () => {
+  const done = ROWS.map((one) => (one.span_id === "t" ? { ...one, status: "ok" as const, end_ms: 900 } : one));
+  expect([...arrange(done, ["p"]).done]).toEqual(["web"]);
+});

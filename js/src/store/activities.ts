@@ -1,0 +1,40 @@
+// What runs now, by name: one entry per task at work, with what it is busy with. Pure.
+
+import type { Kind } from "../wire/kinds";
+import { isTask } from "../wire/predicates";
+import type { Run } from "../wire/rows";
+import { glyphOf, titleOf } from "../wording/labels";
+import type { Store } from "./store";
+
+export interface Activity {
+  /** The span to jump to: the innermost that runs. */
+  readonly span: string;
+  readonly name: string;
+  /** What the task is at: a model, a tool, how many more; empty between two calls. */
+  readonly means: string;
+  /** When the task began, in milliseconds from the start of the run. */
+  readonly began: number | null;
+}
+
+const BUSY: ReadonlySet<Kind> = new Set<Kind>(["tool", "delegation", "review"]);
+
+/** The tasks at work in the kernel's order, the first `most` of them with what they are at, and how many there are. */
+export function activitiesOf(store: Store, run: Run, most: number): { shown: Activity[]; total: number } {
+  const spans = run.active.filter((active) => active.kind !== "phase").map((active) => store.home(active.span_id));
+  const homes = [...new Set(spans)];
+  return { shown: homes.slice(0, most).map((home) => activity(store, home)), total: homes.length };
+}
+
+function activity(store: Store, home: string): Activity {
+  const task = store.row(home);
+  const open = store.below(home, isTask).filter((row) => row.status === "running" || row.status === "waiting");
+  const parents = new Set(open.map((row) => row.parent_id));
+  const calls = open.filter((row) => row.kind === "llm" || (BUSY.has(row.kind) && !parents.has(row.span_id)));
+  const first = calls[0];
+  return {
+    span: first?.span_id ?? home,
+    name: task?.name ?? "",
+    means: first ? `${glyphOf(first)} ${first.kind === "llm" ? (first.model ?? "model") : titleOf(first)}` + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
+    began: task?.start_ms ?? null,
+  };
+}

@@ -1,0 +1,111 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import type { Store } from "../store/store";
+import { delta, row, ROWS, run, stored } from "../testing/runs";
+import { View } from "./view";
+
+let store: Store;
+let view: View;
+
+beforeEach(() => {
+  store = stored();
+  view = new View(store, new AbortController().signal);
+  view.width.value = 1000;
+  view.viewport.value = 60;
+});
+
+describe("following", () => {
+  it("shows the whole run as it grows, until a person pans", () => {
+    view.settle(1000);
+    const before = view.window.value;
+    view.settle(2000);
+    expect(view.window.value.to).toBeCloseTo(before.to * 2);
+    view.pan(10, 2000);
+    const taken = view.window.value;
+    view.settle(9000);
+    expect(view.window.value).toBe(taken);
+  });
+
+  it("comes back to now at the zoom that was chosen", () => {
+    view.settle(10_000);
+    view.zoom(500, 0.1, 10_000);
+    const width = view.window.value.to - view.window.value.from;
+    view.goLive();
+    view.settle(20_000);
+    expect(view.window.value.to - view.window.value.from).toBeCloseTo(width);
+    expect(view.window.value.to).toBeGreaterThan(20_000);
+  });
+
+  it("leaves less room right of the end once nothing more can come", () => {
+    const running = view.edge;
+    store.fold(delta(1, 2, { run: run({ status: "completed" }) }), 0);
+    expect(view.edge).toBeLessThan(running);
+  });
+});
+
+describe("updates", () => {
+  it("never move the selection or the scroll", () => {
+    view.viewport.value = 40;
+    view.select("x");
+    view.scroll(20);
+    const more = row({ span_id: "z", kind: "tool", parent_id: "u", tool: "more", lane: 2, start_ms: 900 });
+    store.fold(delta(1, 2, { rows: [more] }), 0);
+    expect([view.selected.value, view.scrollTop.value]).toEqual(["x", 20]);
+    expect(view.layout.value.tracks[1]?.marks.some((mark) => mark.row === more)).toBe(true);
+  });
+});
+
+describe("jumping to a span", () => {
+  it("opens its phase, selects it, opens the drawer and pans to it", () => {
+    view.toggle("p");
+    view.zoom(0, 0.1, 1000);
+    view.jump("y");
+    expect([view.closed.value.size, view.selected.value, view.isDrawerOpen.value]).toEqual([0, "y", true]);
+    const { from, to } = view.window.value;
+    expect(from).toBeLessThanOrEqual(510);
+    expect(to).toBeGreaterThan(510);
+  });
+
+  it("scrolls no further than it must", () => {
+    view.jump("g");
+    const last = view.layout.value.tracks.at(-1);
+    expect(view.scrollTop.value + view.viewport.value).toBe((last?.y ?? 0) + (last?.height ?? 0));
+  });
+});
+
+it("scrolls within its rows", () => {
+  view.scroll(1e6);
+  expect(view.scrollTop.value).toBe(view.layout.value.height - 60);
+  view.scroll(-5);
+  expect(view.scrollTop.value).toBe(0);
+});
+
+it("shows the row of a closed phase for a selection inside it", () => {
+  view.select("x");
+  view.toggle("p");
+  expect(view.track?.id).toBe("p");
+});
+
+it("fits one span", () => {
+  view.focus(ROWS[6] as (typeof ROWS)[number], 1000);
+  expect(view.window.value).toEqual({ from: 470, to: 830 });
+});
+
+describe("a worker", () => {
+  beforeEach(() => {
+    const rows = [
+      row({ span_id: "m", kind: "task", name: "manager", start_ms: 0 }),
+      row({ span_id: "d", kind: "delegation", parent_id: "m", start_ms: 0 }),
+      row({ span_id: "w", kind: "task", parent_id: "d", start_ms: 0 }),
+      row({ span_id: "l", kind: "llm", parent_id: "w", start_ms: 0 }),
+    ];
+    view = new View(stored({ rows, phases: [] }), new AbortController().signal);
+  });
+
+  it("that is folded away is selected in the row above, and shown again by a jump to it", () => {
+    view.toggle("m");
+    view.select("l");
+    expect(view.track?.id).toBe("m");
+    view.jump("l");
+    expect([view.track?.id, view.closed.value.size]).toEqual(["w", 0]);
+  });
+});

@@ -1,0 +1,41 @@
+// Short forms of texts: monograms, times of day, JSON, causes. Pure; knows nothing of spans.
+
+/** Two letters that stand for an agent: `Senior Researcher` is SR, `Ana` is An. */
+export function monogram(name: string): string {
+  const words = name.split(/[\s_\-./]+/).filter((word) => /[\p{L}\p{N}]/u.test(word));
+  const [first, second] = [words[0], words[words.length - 1]];
+  if (!first) return "?";
+  const letters = (text: string): string[] => [...text].filter((letter) => /[\p{L}\p{N}]/u.test(letter));
+  if (words.length === 1 || !second) {
+    const [head = "?", next = ""] = letters(first);
+    return head.toUpperCase() + next.toLowerCase();
+  }
+  return ((letters(first)[0] ?? "") + (letters(second)[0] ?? "")).toUpperCase();
+}
+
+/** The hour and minute of an instant on the reader's clock, or null when it isn't one. */
+export function timeOfDay(iso: string | null | undefined): string | null {
+  const at = iso ? new Date(iso) : null;
+  if (!at || Number.isNaN(at.getTime())) return null;
+  return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+}
+
+/** JSON with line breaks if the text is JSON, else the text itself. */
+export function pretty(value: unknown): string {
+  if (typeof value !== "string") return JSON.stringify(value, null, 2) ?? "";
+  const text = value.trim();
+  if (!/^[[{]/.test(text)) return value;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return value;
+  }
+}
+
+/** A reason for waiting in a word that fits between two attempts: `429`, `timeout`. */
+export function cause(reason: string | null | undefined): string {
+  if (!reason) return "retry";
+  const status = /\b([45]\d\d)\b/.exec(reason);
+  if (status?.[1]) return status[1];
+  return reason.replace(/_/g, " ").slice(0, 24);
+}
