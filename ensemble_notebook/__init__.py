@@ -96,9 +96,9 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """``%load_ext ensemble_notebook``: adds ``%%ensemble`` and ``%ensemble``."""
-    importlib.import_module(f"{__name__}.notebook.extension").load(shell)
+    importlib.import_module(f"{__name__}.notebook.magics.extension").load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """``%unload_ext ensemble_notebook``: takes everything out again."""
-    importlib.import_module(f"{__name__}.notebook.extension").unload(shell)
+    importlib.import_module(f"{__name__}.notebook.magics.extension").unload(shell)
