@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
     from ensemble_notebook.trace.timeline.timeline_messages import Wire
 
-_STATIC: Final = Path(__file__).parent.parent / "static"
+_STATIC: Final = Path(__file__).parents[2] / "static"
 _SNAPSHOT_INTERVAL_S: Final = 1.0
 # A snapshot of a large run costs time; it may take a twentieth of it at most.
 _SNAPSHOT_SHARE: Final = 20
