@@ -23,6 +23,7 @@ PACKAGE = ROOT / "ensemble_notebook"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DIST = f"ensemble_notebook-{PROJECT['version']}"
 CARRIED = (
+    "ensemble_notebook/__init__.pyi",
     "ensemble_notebook/py.typed",
     "ensemble_notebook/jupyter-config/ipython_config.lazy_magics.json",
     "ensemble_notebook/notebooks/01-first-ensemble.ipynb",
