@@ -77,7 +77,7 @@ def read_cell(
 
 
 def _refuse_keys(report: Report, overrides: Mapping[str, Any]) -> None:
-    """No key may stand in a cell, wherever in it: cells are saved and shared (section 6)."""
+    """No key may stand in a cell, wherever in it: cells are saved and shared (docs/contract/engine.md#models)."""
     message = "this looks like a key, and keys never stand in a cell: cells are saved and shared."
     hint = (
         "Put it into an environment variable before you start: OPENAI_API_KEY, or another one named by `api_key_env`."

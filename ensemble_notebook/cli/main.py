@@ -1,4 +1,7 @@
-"""The command ``jupyter ensemble`` (CELL section 6): its sub-commands, and what it tells the shell at the end."""
+"""The command ``jupyter ensemble``: its sub-commands, and what it tells the shell at the end.
+
+See docs/contract/cell.md#command-line.
+"""
 
 from __future__ import annotations
 

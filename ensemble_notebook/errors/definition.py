@@ -28,7 +28,7 @@ class Problem:
 
 
 class ValidationError(EnsembleError, ValueError):
-    """A definition can't run as written. Always found before any model is called (section 1).
+    """A definition can't run as written. Always found before any model is called (E4, E5).
 
     Attributes:
         problems: everything found, in the order of the definition; at least one.

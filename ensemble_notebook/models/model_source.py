@@ -1,6 +1,7 @@
-"""Where the engine gets its models from (a `ChatSource`): spec texts and model objects become ports (section 6).
+"""Where the engine gets its models from (a `ChatSource`): spec texts and model objects become ports.
 
-The one module of this layer that knows all the others. Imports of providers happen on a thread, at first use.
+What a spec may be stands in docs/contract/engine.md#models. The one module of this layer that knows all the
+others. Imports of providers happen on a thread, at first use.
 """
 
 from __future__ import annotations

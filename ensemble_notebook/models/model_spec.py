@@ -1,6 +1,7 @@
-"""The texts and mappings that name a model (section 6): read, and refused where they can't mean one.
+"""The texts and mappings that name a model: read, and refused where they can't mean one.
 
-Knows no environment, file or server: what a spec stands for here is found out by whoever opens it.
+What they may be stands in docs/contract/engine.md#models. Knows no environment, file or server: what a spec stands for
+here is found out by whoever opens it.
 """
 
 from __future__ import annotations

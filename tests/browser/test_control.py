@@ -1,4 +1,4 @@
-"""A run that is stopped, left alone or run beside another, in a real JupyterLab."""
+"""A run that is stopped, left alone or run beside another, in a real JupyterLab (W13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is not seen: a run that is over costs the page nothing, and whoever can't see it can use it."""
+"""What is not seen: a run that is over costs the page nothing, and whoever can't see it can use it.
+
+Holds W5 and W10 in a page.
+"""
 
 from __future__ import annotations
 

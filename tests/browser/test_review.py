@@ -1,4 +1,7 @@
-"""A run that asks a person, in a real JupyterLab: by its buttons while the cell is busy, and by input without them."""
+"""A run that asks a person, in a real JupyterLab: by its buttons while the cell is busy, and by input without them.
+
+Holds C35 and W13 in a page.
+"""
 
 from __future__ import annotations
 

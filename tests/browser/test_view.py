@@ -1,4 +1,4 @@
-"""What a person sees in a real JupyterLab: lessons, drawer, saved notebooks, the dark."""
+"""What a person sees in a real JupyterLab: lessons, drawer, saved notebooks, the dark (W6, W14)."""
 
 from __future__ import annotations
 

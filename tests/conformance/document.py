@@ -1,4 +1,4 @@
-"""Writes the table of rules, source documents and tests from the tests themselves."""
+"""Writes the tables of rules, source documents and tests from the contract and the tests themselves."""
 
 from __future__ import annotations
 
@@ -8,37 +8,66 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from tests.conformance.rule import RULES
+from tests.conformance.contract import ROOT, files, is_test, numbers_in, read, rules
+from tests.conformance.rule import SOURCES
 
 HERE: Final = Path(__file__).parent
-DOCUMENT: Final = HERE.parents[1] / "docs" / "conformance.md"
+DOCUMENT: Final = ROOT / "docs" / "conformance.md"
 _NAME: Final = re.compile(r"test_([et]\d+)_(.+)")
 
 
 def held_by() -> dict[str, list[tuple[str, str, str]]]:
-    """Rule -> its tests, as file, name, and the name in words."""
+    """Rule -> its tests through the public interface, as file, name, and the name in words."""
     found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for path in sorted(HERE.glob("test_*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in ast.parse(read(path)).body:
             name = getattr(node, "name", "")
             if match := _NAME.fullmatch(name):
                 found[match[1].upper()].append((path.name, name, match[2].replace("_", " ")))
     return dict(found)
 
 
+def test_files_of() -> dict[str, list[Path]]:
+    """Rule -> the files of tests that name it."""
+    found: dict[str, list[Path]] = defaultdict(list)
+    for path in files():
+        if is_test(path):
+            for number in numbers_in(path):
+                found[number].append(path)
+    return dict(found)
+
+
 def document() -> str:
     """The text of `DOCUMENT`."""
-    found = held_by()
+    found, named = held_by(), test_files_of()
     lines = [
         "# Conformance",
         "",
-        "Every rule of the engine, the document that it comes from, and the tests that hold it, through the public",
-        "interface alone. Written by `make conformance`; a test keeps it current.",
+        "Every rule of the [contract](contract/README.md) and the tests that hold it. Written by `make conformance`;",
+        "a test keeps it current.",
+        "",
+        "## Rules that are held through the public interface alone",
         "",
         "| Rule | What it is about | Source | Held by |",
         "|---|---|---|---|",
     ]
-    for number, rule in RULES.items():
-        tests = "<br>".join(f"[{words}](../tests/conformance/{file})" for file, _, words in found.get(number, ()))
-        lines.append(f"| {number} | {rule.title} | {'; '.join(rule.sources)} | {tests} |")
+    for rule in rules():
+        if rule.number in found:
+            tests = "<br>".join(f"[{words}](../tests/conformance/{file})" for file, _, words in found[rule.number])
+            sources = "; ".join(SOURCES[rule.number])
+            lines.append(f"| [{rule.number}]({rule.link}) | {rule.title} | {sources} | {tests} |")
+    lines += [
+        "",
+        "## Other rules",
+        "",
+        "Their tests look inside, or at a real kernel, browser or terminal. Each file says which rules it holds.",
+        "",
+        "| Rule | What it is about | Held by |",
+        "|---|---|---|",
+    ]
+    for rule in rules():
+        if rule.number not in found:
+            paths = [path.relative_to(ROOT).as_posix() for path in named.get(rule.number, ())]
+            tests = "<br>".join(f"[{path}](../{path})" for path in paths) or "see the rule"
+            lines.append(f"| [{rule.number}]({rule.link}) | {rule.title} | {tests} |")
     return "\n".join(lines) + "\n"

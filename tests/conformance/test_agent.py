@@ -1,4 +1,4 @@
-"""An agent at work: prompts, tools, faults, typed replies, streams, guardrails (ENGINE sections 2 and 3)."""
+"""An agent at work: prompts, tools, faults, typed replies, streams, guardrails (E10 to E18)."""
 
 from __future__ import annotations
 

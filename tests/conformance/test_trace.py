@@ -1,4 +1,4 @@
-"""What a run leaves behind (TRACE.md: T1 to T12)."""
+"""What a run leaves behind (T1 to T12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The execution plan (section 8)."""
+"""The execution plan (docs/contract/engine.md#plan)."""
 
 from __future__ import annotations
 

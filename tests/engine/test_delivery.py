@@ -1,4 +1,7 @@
-"""Listeners get every event in order, on threads of their own; a slow or broken one does no harm (section 7)."""
+"""Listeners get every event in order, on threads of their own; a slow or broken one does no harm.
+
+See docs/contract/engine.md#events.
+"""
 
 from __future__ import annotations
 

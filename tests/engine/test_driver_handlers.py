@@ -515,7 +515,7 @@ def test_a_sync_handler_that_hangs_is_cut_off_at_its_timeout_e38() -> None:
     assert [type(failure.error) for failure in result.failures] == [DeadlineExceededError]
 
 
-# --- the events (section 7) ---
+# --- the events ---
 
 
 def test_a_run_tells_its_story_in_this_order() -> None:

@@ -1,4 +1,4 @@
-"""The texts that a model gets (ENGINE section 2)."""
+"""The texts that a model gets (docs/contract/engine.md#prompts)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run gives back (E7, section 10)."""
+"""What a run gives back (E7, C31)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`%%ensemble` in a real kernel: where outputs land, what an interrupt leaves, what "Run All" and nbclient see."""
+"""`%%ensemble` in a real kernel: where outputs land, what an interrupt leaves, what "Run All" and nbclient see.
+
+Holds C10, C13, C30, C35, E35 and W14 in a kernel.
+"""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The listener behind live views, and the widget as one of them."""
+"""The listener behind live views, and the widget as one of them (W13, W16)."""
 
 import threading
 from types import SimpleNamespace

@@ -1,4 +1,7 @@
-"""`%%ensemble` and `%ensemble` in a real IPython shell; the work is done by handlers and scripted models."""
+"""`%%ensemble` and `%ensemble` in a real IPython shell; the work is done by handlers and scripted models.
+
+Holds C10, C13, C30 and C31 in a shell.
+"""
 
 import gc
 import signal

@@ -1,4 +1,4 @@
-"""A model's text as Markdown: formatting stays, markup and links do not."""
+"""A model's text as Markdown: formatting stays, markup and links do not (C30)."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Static pictures: what stays when nothing can move."""
+"""Static pictures: what stays when nothing can move (W14, C30)."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The person at a cell: asked in the timeline, else by input; stopped, too late, or not there at all."""
+"""The person at a cell: asked in the timeline, else by input; stopped, too late, or not there at all (C35)."""
 
 import asyncio
 import signal

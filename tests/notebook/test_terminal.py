@@ -1,4 +1,4 @@
-"""IPython in a real terminal: a table that moves, and Ctrl-C."""
+"""IPython in a real terminal: a table that moves, and Ctrl-C (C30, E35)."""
 
 import os
 import sys

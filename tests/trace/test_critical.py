@@ -1,4 +1,7 @@
-"""The settle pass. Handlers only, where times matter: a task takes just as long as it is told to."""
+"""The settle pass. Handlers only, where times matter: a task takes just as long as it is told to.
+
+Holds what T20 says of `critical` and `slack_ms`.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,3 +1,5 @@
+"""Events folded into spans: what is recorded, and what the sums are (T1, T2, T3)."""
+
 import pytest
 
 from ensemble_notebook.domain import events as ev

@@ -1,3 +1,5 @@
+"""The trace as tables: columns, dtypes, order, clocks, ids (T4, T20, T21)."""
+
 import warnings
 
 import pandas as pd

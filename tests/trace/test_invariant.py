@@ -1,3 +1,5 @@
+"""What every trace holds, and that what is broken is noticed (T25)."""
+
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The typed trace: phases, tasks, model calls, tool calls, delegations."""
+"""The typed trace: phases, tasks, model calls, tool calls, delegations (T5, T6)."""
 
 import pickle
 from datetime import timedelta

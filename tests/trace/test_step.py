@@ -1,3 +1,5 @@
+"""Delegations, reviews, guardrails, memory and waits in the fold (T1)."""
+
 import pytest
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, OnTimeout, RunStatus, SpanStatus

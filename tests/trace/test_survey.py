@@ -1,4 +1,4 @@
-"""The frames that tell of a run as a whole: runs, agents, links, the critical path, its course, its events."""
+"""The frames of a run as a whole: runs, agents, links, the critical path, its course, its events (T21)."""
 
 from datetime import timedelta
 

@@ -1,3 +1,5 @@
+"""What the browser is told: snapshots, deltas, details, and what is saved (W1, W5, W6, W14)."""
+
 import json
 from dataclasses import replace
 from datetime import timedelta

@@ -138,7 +138,7 @@ class Resolver:
         return _opened(JsonTraceExporter, path)
 
     def model(self, node: ScalarNode) -> Any:
-        """A chat model object, or a checked spec text (section 6).
+        """A chat model object, or a checked spec text (docs/contract/engine.md#models).
 
         Raises:
             MisreadError: it is neither.
@@ -163,7 +163,7 @@ class Resolver:
         raise MisreadError(node.place, message, self._model_hint(name))
 
     def server(self, draft: Draft) -> Mapping[str, str]:
-        """The mapping of an OpenAI-compatible server, checked (section 6).
+        """The mapping of an OpenAI-compatible server, checked (docs/contract/engine.md#models).
 
         Raises:
             MisreadError: it names no model or no address.

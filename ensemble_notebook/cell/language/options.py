@@ -1,6 +1,7 @@
-"""The options on the first line of a cell (CELL section 3): ``%%ensemble -o report -i topic="tidal energy"``.
+"""The options on the first line of a cell: ``%%ensemble -o report -i topic="tidal energy"``.
 
-Text in, `Options` out. Knows neither IPython nor what a cell's body says; the magic and the command line share it.
+See docs/contract/cell.md#options. Text in, `Options` out. Knows neither IPython nor what a cell's body says; the magic
+and the command line share it.
 """
 
 from __future__ import annotations

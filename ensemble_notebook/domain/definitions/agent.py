@@ -25,7 +25,7 @@ INHERIT: Final = Inherit.FROM_ENSEMBLE
 
 
 def check_llm(value: Any) -> str | None:
-    """What is wrong with the *form* of a model: a chat model object, or a spec text or mapping (section 6)."""
+    """What is wrong with the *form* of a model: a chat model object, or a spec text or mapping (E1)."""
     if isinstance(value, str):
         return None if value.strip() else "must not be blank"
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The closed sets of values. Enum values are the lower-case names (section 10)."""
+"""The closed sets of values. Enum values are the lower-case names (docs/contract/engine.md#pinned-names)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class SpanStatus(StrEnum):
 
 
 class ToolOutcome(StrEnum):
-    """How a requested tool call ended (TRACE section 2)."""
+    """How a requested tool call ended (T1)."""
 
     SUCCESS = "success"
     FAILURE = "failure"

@@ -1,4 +1,4 @@
-"""What a tool or a handler is, seen from the definitions: forms, names, results (E1, E2, section 10).
+"""What a tool or a handler is, seen from the definitions: forms, names, results (E1, E2).
 
 Knows nothing of how a tool is called; that is the engine's.
 """

@@ -1,4 +1,4 @@
-"""The events of a run (section 7): one stream, typed, frozen, numbered without gaps.
+"""The events of a run (docs/contract/engine.md#events): one stream, typed, frozen, numbered without gaps.
 
 Every view of a run is a fold over these. Each kind of span of the trace (run, phase, task, turn, llm, attempt, tool,
 delegation, memory, review, guardrail, wait) has one event that starts it and exactly one that ends it, also when it

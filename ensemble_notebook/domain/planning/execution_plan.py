@@ -1,4 +1,7 @@
-"""The execution plan: what will run, in which order and how wide (section 8), by Kahn's algorithm in O(V + E)."""
+"""The execution plan: what will run, in which order and how wide, by Kahn's algorithm in O(V + E).
+
+See docs/contract/engine.md#plan.
+"""
 
 from __future__ import annotations
 

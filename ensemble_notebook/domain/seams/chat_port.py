@@ -149,7 +149,7 @@ class ChatSource(Protocol):
         """
 
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:
-        """The port of a model object or spec text (section 6) for the running loop.
+        """The port of a model object or spec text for the running loop.
 
         One client and connection pool per model and loop. May fetch weights or start a server; says so through
         `notice`.

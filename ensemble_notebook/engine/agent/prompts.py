@@ -1,4 +1,4 @@
-"""The texts that a model gets (ENGINE section 2). The headings are the interface."""
+"""The texts that a model gets (docs/contract/engine.md#prompts). The headings are the interface."""
 
 from __future__ import annotations
 

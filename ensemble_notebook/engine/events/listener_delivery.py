@@ -1,4 +1,7 @@
-"""Brings events to listeners, each from its own queue and thread: a slow or broken one does no harm (section 7)."""
+"""Brings events to listeners, each from its own queue and thread: a slow or broken one does no harm.
+
+See docs/contract/engine.md#events.
+"""
 
 from __future__ import annotations
 

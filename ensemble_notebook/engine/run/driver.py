@@ -1,4 +1,4 @@
-"""Acts on what the scheduler decides: starts tasks, reports how they ended, stops them (ENGINE sections 4 and 5)."""
+"""Acts on what the scheduler decides: starts tasks, reports how they ended, stops them (E20, E21, E32, E35)."""
 
 from __future__ import annotations
 

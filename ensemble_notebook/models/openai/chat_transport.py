@@ -1,4 +1,4 @@
-"""Chat completions over HTTP for the specs that are ours (section 6): what ``ChatOpenAI`` calls to send and receive.
+"""Chat completions over HTTP for the specs that are ours: what ``ChatOpenAI`` calls to send and receive.
 
 Stands below LangChain's callbacks, in place of ``AsyncOpenAI.chat.completions``, whose walks through every message and
 reply are most of what a call costs. The JSON on the wire is the same, and so are the errors: those of the openai

@@ -1,4 +1,4 @@
-"""The timeline widget (TIMELINE): carries a run's wire to the browser, and a few commands back.
+"""The timeline widget: carries a run's wire to the browser, and a few commands back.
 
 Only imported when a widget is needed, because anywidget takes a while. The widget renders nothing and knows nothing of
 spans; the bundle of ``js/`` does.

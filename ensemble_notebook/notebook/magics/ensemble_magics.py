@@ -1,7 +1,7 @@
-"""The magics: ``%%ensemble`` runs a cell, ``%ensemble`` tells about it (CELL section 3).
+"""The magics: ``%%ensemble`` runs a cell, ``%ensemble`` tells about it.
 
-Wires the reading of a cell, the run and the screen together. Holds no state but the configuration, so that reloading
-the extension loses nothing. What is heavy is imported when a cell needs it.
+See docs/contract/cell.md#magics. Wires the reading of a cell, the run and the screen together. Holds no state but the
+configuration, so that reloading the extension loses nothing. What is heavy is imported when a cell needs it.
 """
 
 from __future__ import annotations

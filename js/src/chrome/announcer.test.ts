@@ -1,3 +1,5 @@
+// Holds W10: what is said to people who listen.
+
 import { expect, it } from "vitest";
 import { run } from "../testing/runs";
 import { Announcer } from "./announcer";

@@ -1,5 +1,7 @@
 // @vitest-environment jsdom
 
+// Holds W13: questions to a person and their answers.
+
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Bench } from "../testing/page";
 import { delta, row, run, snapshot, wire } from "../testing/runs";

@@ -1,3 +1,5 @@
+// Holds W6: conversations in the drawer.
+
 import { expect, it } from "vitest";
 import { newFrom } from "./conversation";
 

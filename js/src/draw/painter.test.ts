@@ -1,5 +1,7 @@
 // @vitest-environment jsdom
 
+// Holds W2 and W3: each meaning by shape as well as by colour, work between rows.
+
 import { beforeAll, expect, it, vi } from "vitest";
 import { Arranger } from "../layout/tracks";
 import { row, ROWS, run, stored } from "../testing/runs";

@@ -1,5 +1,7 @@
 // @vitest-environment jsdom
 
+// Holds W5, W13, W14 and W16 for whole views.
+
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Bench, Kernel } from "../testing/page";
 import { delta, row, run, snapshot, wire } from "../testing/runs";

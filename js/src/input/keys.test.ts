@@ -1,3 +1,5 @@
+// Holds W9: keys.
+
 import { beforeEach, expect, it } from "vitest";
 import { row, stored } from "../testing/runs";
 import { View } from "../view/view";

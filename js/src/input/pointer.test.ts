@@ -1,5 +1,7 @@
 // @vitest-environment jsdom
 
+// Holds W8: wheel, drag and click.
+
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AXIS_HEIGHT, PHASE_HEIGHT } from "../layout/sizes";
 import { run, stored } from "../testing/runs";

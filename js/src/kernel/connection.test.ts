@@ -1,3 +1,5 @@
+// Holds W13 and W16: buttons promise nothing before the kernel has answered; views share one line.
+
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { delta, row, run, snapshot, wire } from "../testing/runs";
 import type { Outgoing } from "../wire/messages";

@@ -1,3 +1,5 @@
+// Holds W1 and W3: what stands in a row, and how work goes from row to row.
+
 import { describe, expect, it } from "vitest";
 import { row, run, stored } from "../testing/runs";
 import type { Review, Row } from "../wire/rows";

@@ -1,3 +1,5 @@
+// Holds W8: zooming and panning.
+
 import { describe, expect, it } from "vitest";
 import { around, fit, pan, tickLabel, ticks, toPixel, toTime, trail, zoom } from "./time-scale";
 

@@ -1,3 +1,5 @@
+// Holds W1: rows and lanes.
+
 import { describe, expect, it } from "vitest";
 import { delta, row, ROWS, run, stored } from "../testing/runs";
 import type { Row } from "../wire/rows";

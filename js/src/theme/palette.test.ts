@@ -1,3 +1,5 @@
+// Holds W2: how far hues are apart, and from their backgrounds.
+
 import { describe, expect, it } from "vitest";
 import { contrast, inkOn, PALETTES, parse, type Rgb, type Theme, themeOn, toLinear } from "./palette";
 

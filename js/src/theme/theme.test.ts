@@ -1,5 +1,7 @@
 // @vitest-environment jsdom
 
+// Holds W11: the palette follows what lies behind the view.
+
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PALETTES } from "./palette";
 import { dress, watchTheme } from "./theme";

@@ -1,3 +1,5 @@
+// Holds W5, W8 and W9: following, selection, keys.
+
 import { beforeEach, describe, expect, it } from "vitest";
 import type { Store } from "../store/store";
 import { delta, row, ROWS, run, stored } from "../testing/runs";
