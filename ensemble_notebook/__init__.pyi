@@ -34,7 +34,7 @@ from .domain.definitions.limits import Spending as Spending
 from .domain.definitions.memory import MemoryEntry as MemoryEntry
 from .domain.definitions.memory import MemoryStore as MemoryStore
 from .domain.definitions.phase import Phase as Phase
-from .domain.definitions.review import PhaseReview as PhaseReview
+from .domain.definitions.phase import PhaseReview as PhaseReview
 from .domain.definitions.review import Review as Review
 from .domain.definitions.review import ReviewDecision as ReviewDecision
 from .domain.definitions.review import ReviewRequest as ReviewRequest

@@ -17,8 +17,8 @@ from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ReviewTiming, Workflow
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
-from ensemble_notebook.domain.definitions.phase import Phase
-from ensemble_notebook.domain.definitions.review import PhaseReview, Review
+from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
+from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import ValidationError
 

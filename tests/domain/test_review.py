@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ensemble_notebook.domain.definitions.enums import OnTimeout, ReviewTiming
-from ensemble_notebook.domain.definitions.phase import Phase
-from ensemble_notebook.domain.definitions.review import PhaseReview, Review, ReviewDecision, ReviewRequest, Verdict
+from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
+from ensemble_notebook.domain.definitions.review import Review, ReviewDecision, ReviewRequest, Verdict
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import ValidationError
 

@@ -14,8 +14,8 @@ from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, PhaseStatus, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import Budget
-from ensemble_notebook.domain.definitions.phase import Phase
-from ensemble_notebook.domain.definitions.review import PhaseReview, ReviewDecision, ReviewRequest, Verdict
+from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
+from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest, Verdict
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import (

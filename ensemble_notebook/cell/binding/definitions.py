@@ -18,7 +18,7 @@ from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.definition import Checked
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
-from ensemble_notebook.domain.definitions.review import PhaseReview
+from ensemble_notebook.domain.definitions.phase import PhaseReview
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import Problem, ValidationError
 

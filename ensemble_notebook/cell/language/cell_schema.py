@@ -19,8 +19,8 @@ from ensemble_notebook.domain.definitions.definition import Checked, field_names
 from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
-from ensemble_notebook.domain.definitions.phase import Phase
-from ensemble_notebook.domain.definitions.review import PhaseReview, Review
+from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
+from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
 
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
-if TYPE_CHECKING:
-    from ensemble_notebook.domain.outputs.task_output import TaskOutput
+
+class ConditionSource(Checked):
+    """What a condition can test the output of.
+
+    `Task` derives from it. A task holds conditions and a condition names a task; with this class between them, their
+    modules need not import each other.
+    """
+
+    __slots__ = ()
 
 
 @definition
@@ -40,9 +48,7 @@ class Condition(Checked):
 
     def __post_init__(self) -> None:
         """Check one condition by itself."""
-        from ensemble_notebook.domain.definitions.task import Task
-
-        if not isinstance(self.source, Task | str):
+        if not isinstance(self.source, ConditionSource | str):
             raise self._refuse(
                 "source", f"Condition source must be a task or a name, got {type(self.source).__name__}."
             )

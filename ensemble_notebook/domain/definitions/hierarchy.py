@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
+from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.definition import Checked, definition
 from ensemble_notebook.domain.definitions.tool import TaskInput
-
-if TYPE_CHECKING:
-    from ensemble_notebook.domain.definitions.agent import Agent
 
 MANAGER_ROLE: Final = "Manager"
 MANAGER_GOAL: Final = "Have your workers do every task, check what they deliver, and make one final answer of it."

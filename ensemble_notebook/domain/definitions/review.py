@@ -120,24 +120,3 @@ class Review(Checked):
         self._make_enum("timing", ReviewTiming)
         self._optional_seconds("timeout")
         self._make_enum("on_timeout", OnTimeout)
-
-
-@definition
-class PhaseReview(Checked):
-    """A look at a phase once its tasks have completed (E28).
-
-    Fields: `by` (a task that reads the outputs of the phase and answers ``APPROVE``, ``RETRY: feedback`` or ``REJECT:
-    reason``, anything else approves; or a plain or async function ``(ReviewRequest) -> ReviewDecision``),
-    `max_retries` (how often the phase may be done again; after that a wish to retry rejects it).
-    """
-
-    by: Any = field(kw_only=False)
-    max_retries: int = 2
-
-    def __post_init__(self) -> None:
-        """Check one review by itself."""
-        from ensemble_notebook.domain.definitions.task import Task
-
-        if not isinstance(self.by, Task) and (not callable(self.by) or isinstance(self.by, type)):
-            raise self._refuse("by", f"PhaseReview by must be a task or a function, got {type(self.by).__name__}.")
-        self._require_integer("max_retries", least=0)

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from ensemble_notebook.domain.definitions.agent import Agent, check_llm, check_tools
-from ensemble_notebook.domain.definitions.condition import Condition, make_conditions
-from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.condition import Condition, ConditionSource, make_conditions
+from ensemble_notebook.domain.definitions.definition import definition
 from ensemble_notebook.domain.definitions.enums import ReviewTiming
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.output_type import check_output_type
 from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.tool import Handler, TaskInput, is_agent_tool, is_langchain_tool, tool_names
-
-if TYPE_CHECKING:
-    from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 STOCK_EXPECTED_OUTPUT: Final = "A clear, complete answer to the task."
 
 
 @definition
-class Task(Checked):
+class Task(ConditionSource):
     """One piece of work, identified by identity: two equal tasks are two tasks.
 
     Fields: `description` and `expected_output` (not blank; ``{name}`` is a template variable), `agent` (None: one is

@@ -10,12 +10,10 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.errors import EnsembleError
-
-if TYPE_CHECKING:
-    from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 
