@@ -9,7 +9,7 @@ NODE_MODULES := js/node_modules/.package-lock.json
 LABEXTENSION := .venv/share/jupyter/labextensions/ensemble-notebook
 JS_SOURCES   := $(shell find js -path js/node_modules -prune -o -type f -print 2>/dev/null)
 
-.PHONY: help demo test check bench conformance fix clean lint types pytest vitest weights
+.PHONY: help demo test check bench pictures conformance fix clean lint types pytest vitest weights
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -24,6 +24,9 @@ check: lint types test ## What CI runs: formatting, lint, architecture, types, e
 
 bench: weights ## Measure what the engine and the magic cost
 	$(BIN)/python -m benchmarks
+
+pictures: $(INSTALLED) $(BUNDLE) ## Photograph the timeline for the README, light and dark
+	$(BIN)/python -m tests.browser.pictures
 
 conformance: $(INSTALLED) ## Write docs/conformance.md from the tests
 	$(BIN)/python -m tests.conformance

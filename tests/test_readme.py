@@ -1,4 +1,4 @@
-"""The README is true: its cells run from top to bottom, in a real kernel, on the local model."""
+"""The README and the guide are true: their cells run from top to bottom, in a real kernel."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,16 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
-CELLS = re.findall(r"^```(?:python|yaml)\n(.+?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).parent.parent
+
+
+def run_cells(document, folder):
+    """The Python and YAML blocks of a document, run as the cells of one notebook in a folder."""
+    blocks = re.findall(r"^```(?:python|yaml)\n(.+?)^```$", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    cells = [nbformat.v4.new_code_cell(block.rstrip()) for block in blocks]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    NotebookClient(notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
+    return cells
 
 
 def text_below(cells, start):
@@ -17,12 +25,17 @@ def text_below(cells, start):
     return "\n".join(output["data"]["text/plain"] for output in found.outputs if "data" in output)
 
 
-@pytest.mark.timeout(900)  # ten tasks on a small model, on whatever cores there are
+@pytest.mark.timeout(900)  # seven tasks on a small model, on whatever cores there are
 def test_cells_of_the_readme_run_from_top_to_bottom(tmp_path):
-    cells = [nbformat.v4.new_code_cell(source.rstrip()) for source in CELLS]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    NotebookClient(notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
+    cells = run_cells(ROOT / "README.md", tmp_path)
     assert any("text/html" in output.get("data", {}) for output in cells[1].outputs)
+    assert "✓ completed" in text_below(cells, "-o report")
+    assert "input_tokens" in text_below(cells, "report.raw")
+
+
+@pytest.mark.timeout(900)
+def test_cells_of_the_guide_run_from_top_to_bottom(tmp_path):
+    cells = run_cells(ROOT / "docs" / "guide.md", tmp_path)
     assert "Researcher" in text_below(cells, "tool_wait_ms > 0")
     assert "↳ reporter_1" in text_below(cells, "workflow: hierarchical")
     assert "1 retry: 429" in text_below(cells, "-o storm")

@@ -1,0 +1,93 @@
+"""Draws the pictures in the README: a real run in a real JupyterLab, light and dark (``make pictures``).
+
+Not a test. It stands here because it opens notebooks the way the browser tests do.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.conftest import CHROMIUM, FLAGS
+from tests.browser.lab import ROOT, Lab, Notebook, jupyter_lab, wait_for, write_notebook
+
+PICTURES: Final = ROOT / "docs" / "pictures"
+
+# The replies are scripted, so that the pictures show the same run each time; the timeline says so by itself.
+TEAM: Final = '''
+from ensemble_notebook import Fail, Reply, ScriptedChatModel, ToolUse
+
+def search(query: str) -> str:
+    """Search the archive."""
+    import time; time.sleep(0.9)
+    return f"three papers about {query}"
+
+facts = "The mean tidal range at Annapolis is 6.9 m; the plant there ran from 1984 to 2019. " * 3
+def ask(query, delay):
+    return Reply(calls=[ToolUse("search", {"query": query})], delay=delay)
+
+model = ScriptedChatModel.match({
+    "## Task\\nGather": [ask("tidal range", 1.1), ask("turbines", 0.9), Reply(facts, delay=1.6)],
+    "## Task\\nList": [Fail(429, delay=0.3), Reply("Silt. Storms. Fish. " * 9, delay=1.5)],
+    "## Task\\nCompare": Reply("Wind is cheaper, tides are predictable. " * 6, delay=2.2),
+    "## Task\\nWrite": Reply("# Tidal energy\\n\\nPredictable power from the moon. " * 12, delay=2.4),
+    "## Task\\nCheck": Reply("Approved: every figure has a source.", delay=1.2),
+})
+'''
+REPORT: Final = """
+%%ensemble -o report -i topic="tidal energy" --name research-report
+llm: model
+cost: {input_rate: 0.0000025, output_rate: 0.00001}
+budget: $0.05
+agents:
+  Researcher: {goal: Find facts that can be checked, tools: [search]}
+  Analyst:    {goal: Weigh one thing against another}
+  Writer:     {goal: Turn facts into clear prose}
+phases:
+  research:
+    workflow: parallel
+    tasks:
+      facts:   {description: "Gather the key facts about {topic}", agent: Researcher}
+      risks:   {description: "List the main risks of {topic}", agent: Analyst}
+      compare: {description: "Compare {topic} with wind", agent: Analyst}
+  writing:
+    after: [research]
+    tasks:
+      - {name: brief, description: Write a one-page brief, agent: Writer, context: [facts, risks, compare]}
+      - {name: check, description: Check every figure of the brief, agent: Analyst}
+"""
+
+
+def main() -> None:
+    """Write one picture for each theme: the cell, and its timeline once the run is over."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as home, jupyter_lab(Path(home)) as lab, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for theme in ("light", "dark"):
+            draw(lab, browser, theme)
+        browser.close()
+
+
+def draw(lab: Lab, browser: Browser, theme: str) -> None:
+    """Run the cell under one theme, photograph it while it runs and once it is over."""
+    lab.wear(theme)
+    context = browser.new_context(viewport={"width": 1240, "height": 1100}, device_scale_factor=2)
+    path = write_notebook(lab.work / f"{theme}.ipynb", "%load_ext ensemble_notebook" + TEAM, REPORT.strip())
+    notebook = Notebook(context.new_page(), lab, path)
+    notebook.open()
+    notebook.run_to_end(0)
+    notebook.run(1)
+    wait_for(lambda: "3/5" in notebook.output(1), 30.0, lambda: notebook.output(1))
+    notebook.timeline(1).screenshot(path=PICTURES / f"running-{theme}.png")
+    notebook.wait_until_done(1)
+    notebook.page.mouse.move(5, 5)
+    notebook.timeline(1).screenshot(path=PICTURES / f"timeline-{theme}.png")
+    notebook.shut_down()
+    context.close()
+
+
+if __name__ == "__main__":
+    main()
