@@ -27,8 +27,8 @@ from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
 from ensemble_notebook.engine.agent.prompts import system_prompt, user_prompt
 from ensemble_notebook.engine.agent.structured_output import output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
-from ensemble_notebook.engine.limits.admission import unknown_price
-from ensemble_notebook.engine.limits.budget_ledger import MOST_OUTPUT
+from ensemble_notebook.engine.limits.budget_admission import unknown_price
+from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
 from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.models.model_identity import Identity, identify
 
@@ -163,14 +163,14 @@ class _Estimator:
             [system_prompt(agent, agent.goal), *(json.dumps(dict(tool.parameters), default=str) for tool in tools)]
         )
         rounds = 1 + (agent.max_iterations + WARNINGS_BEFORE_END if tools else 0)
-        prompt = Range(size.low, size.high + MOST_OUTPUT)
+        prompt = Range(size.low, size.high + MAX_OUTPUT_TOKENS)
         job = _Job(self._identity(llm_of(agent, self._ensemble)), prompt, rounds, is_sure=False)
         return self._estimate(agent.role, agent.role, [job] * self._ensemble.manager_max_iterations)
 
     def _read(self, node: TaskNode) -> Range[int]:
         """The output of another task, in a prompt."""
         if node.agent is None:
-            return Range(0, MOST_OUTPUT)
+            return Range(0, MAX_OUTPUT_TOKENS)
         return _reply(self._identity(node.llm))
 
     def _estimate(self, name: str, role: str, jobs: list[_Job]) -> TaskEstimate:
@@ -210,7 +210,7 @@ class _Estimator:
 
 def _reply(model: Identity) -> Range[int]:
     """Tokens of one reply; where the model has no limit, the one that a budget would give it."""
-    most = model.max_tokens or MOST_OUTPUT
+    most = model.max_tokens or MAX_OUTPUT_TOKENS
     return Range(min(SHORT_REPLY, most), most)
 
 

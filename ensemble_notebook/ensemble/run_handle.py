@@ -15,11 +15,11 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import EventStream, Sink
-from ensemble_notebook.engine.events.listener_delivery import DRAIN_LIMIT_S, Delivery
-from ensemble_notebook.engine.events.run_log import LogView
+from ensemble_notebook.engine.events.listener_delivery import DRAIN_LIMIT_S, ListenerDelivery
+from ensemble_notebook.engine.events.run_log import RunLogger
 from ensemble_notebook.engine.run.driver import Driver
-from ensemble_notebook.engine.specs.run_spec import Order
-from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.specs.run_spec import RunSpec
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.engine.threads.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 from ensemble_notebook.ensemble.run_errors import error_of
@@ -54,7 +54,7 @@ class RunHandle:
     def __init__(
         self,
         ensemble: Ensemble,
-        order: Order,
+        spec: RunSpec,
         source: ChatSource,
         clock: Clock,
         run_id: str,
@@ -62,10 +62,10 @@ class RunHandle:
     ) -> None:
         self.run_id = run_id
         self.name = ensemble.name
-        self.plan: ExecutionPlan = order.plan
+        self.plan: ExecutionPlan = spec.plan
         self.output: EnsembleOutput | None = None
         self._ensemble = ensemble
-        self._order = order
+        self._spec = spec
         self._source = source
         self._clock = clock
         self._setting = setting
@@ -164,10 +164,10 @@ class RunHandle:
 
     async def _drive(self, sinks: Sequence[Sink]) -> None:
         loop = self._loop = asyncio.get_running_loop()
-        delivery = Delivery((*self._ensemble.listeners, *self._setting.listeners))
-        log = LogView(self._order.graph, is_verbose=self._ensemble.verbose)
+        delivery = ListenerDelivery((*self._ensemble.listeners, *self._setting.listeners))
+        log = RunLogger(self._spec.graph, is_verbose=self._ensemble.verbose)
         self._stream = EventStream(self.run_id, self._clock, [log.put, delivery.put, *sinks])
-        driver = self._driver = Driver(self._order, self._source, self._stream, self._clock)
+        driver = self._driver = Driver(self._spec, self._source, self._stream, self._clock)
         timer = None
         if self._setting.timeout is not None:
             timer = loop.call_later(self._setting.timeout, driver.stop, ExitReason.TIMEOUT)
@@ -186,9 +186,9 @@ class RunHandle:
     async def _export(self, limit_s: float) -> None:
         """Hand the trace to the exporter, if there is one; failed runs have a trace, too (T6)."""
         exporter, output = self._ensemble.trace_exporter, self.output
-        if output is None or (exporter is None and self._order.capture_mode is not CaptureMode.FULL):
+        if output is None or (exporter is None and self._spec.capture_mode is not CaptureMode.FULL):
             return
-        caller = Caller()
+        caller = FunctionCaller()
         try:
             async with asyncio.timeout(limit_s):
                 await caller.call("trace exporter", lambda: export_trace(output.trace, exporter))
@@ -202,11 +202,11 @@ class RunHandle:
             self._driver.stop(ExitReason.INTERRUPTED)
 
     def _conclude(self, driver: Driver) -> None:
-        result, order = driver.result, self._order
+        result, spec = driver.result, self._spec
         self.output = EnsembleOutput(
             ensemble=self._ensemble,
-            graph=order.graph,
-            plan=order.plan,
+            graph=spec.graph,
+            plan=spec.plan,
             events=self.events,
             outputs=result.outputs,
             delegated=result.delegated,
@@ -216,7 +216,7 @@ class RunHandle:
             skipped=result.skipped,
         )
         strategy = self._ensemble.error_strategy
-        self._error = error_of(result, order.graph, strategy, order.inputs, self._setting.timeout)
+        self._error = error_of(result, spec.graph, strategy, spec.inputs, self._setting.timeout)
         if isinstance(self._error, EnsembleError | RunInterrupted):
             self._error.output = self.output
 

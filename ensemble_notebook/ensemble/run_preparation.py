@@ -23,7 +23,7 @@ from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.listener_delivery import wants_tokens
-from ensemble_notebook.engine.specs.run_spec import Order
+from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.ensemble.cost_estimation import price_problems
 from ensemble_notebook.ensemble.run_settings import RunSetting
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, one_line
@@ -80,7 +80,7 @@ def order_of(
     variables: Mapping[str, Any],
     setting: RunSetting,
     source: ChatSource,
-) -> Order:
+) -> RunSpec:
     """Everything that the engine needs for one run.
 
     Raises:
@@ -92,7 +92,7 @@ def order_of(
     check_variables(texts, values)
     if all(task.handler is None for task in ensemble_tasks(ensemble)):
         _refuse_unused(variables, texts)
-    return Order(
+    return RunSpec(
         graph=graph,
         plan=make_plan(graph, values),
         agents=tuple(planned_agents(ensemble, graph)),

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.engine.threads.callables import Caller, is_async
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller, is_async
 
 
-def with_caller(main: Callable[[Caller], Awaitable[Any]]) -> Any:
+def with_caller(main: Callable[[FunctionCaller], Awaitable[Any]]) -> Any:
     async def run() -> Any:
-        caller = Caller()
+        caller = FunctionCaller()
         try:
             return await asyncio.wait_for(main(caller), 30)
         finally:
@@ -57,7 +57,7 @@ def test_other_callables_are_not_async(function: Any) -> None:
 
 @pytest.mark.parametrize("function", [plain, delayed, handing_out, Service().method, Service()], ids=repr)
 def test_every_form_gives_its_result(function: Any) -> None:
-    async def main(caller: Caller) -> Any:
+    async def main(caller: FunctionCaller) -> Any:
         return await caller.call("echo", function, "hello")
 
     assert with_caller(main) == "hello"
@@ -67,7 +67,7 @@ def test_async_functions_run_on_the_loop_and_sync_ones_do_not_e2() -> None:
     async def on_loop() -> bool:
         return threading.current_thread() is threading.main_thread()
 
-    async def main(caller: Caller) -> list[bool]:
+    async def main(caller: FunctionCaller) -> list[bool]:
         here = await caller.call("async", on_loop)
         return [here, await caller.call("sync", lambda: threading.current_thread() is threading.main_thread())]
 
@@ -79,7 +79,7 @@ def test_an_async_function_can_not_end_the_loop(error: BaseException) -> None:
     async def fail() -> None:
         raise error
 
-    async def main(caller: Caller) -> str:
+    async def main(caller: FunctionCaller) -> str:
         with pytest.raises(RuntimeError, match=type(error).__name__) as caught:
             await caller.call("fail", fail)
         assert caught.value.__cause__ is error
@@ -92,7 +92,7 @@ def test_a_cancelled_call_of_an_async_function_is_cancelled() -> None:
     async def forever() -> None:
         await asyncio.get_running_loop().create_future()
 
-    async def main(caller: Caller) -> bool:
+    async def main(caller: FunctionCaller) -> bool:
         call = asyncio.ensure_future(caller.call("forever", forever))
         await asyncio.sleep(0)
         call.cancel()
@@ -103,7 +103,7 @@ def test_a_cancelled_call_of_an_async_function_is_cancelled() -> None:
 
 
 def test_a_mistake_in_the_call_itself_is_an_ordinary_error() -> None:
-    async def main(caller: Caller) -> None:
+    async def main(caller: FunctionCaller) -> None:
         for function in (plain, delayed):
             with pytest.raises(TypeError, match="positional argument"):
                 await caller.call("wrong", function)

@@ -31,7 +31,7 @@ from ensemble_notebook.domain.events import (
     TaskSkipped,
     TaskStarted,
 )
-from ensemble_notebook.engine.specs.task_brief import Dropped, drop_of
+from ensemble_notebook.engine.specs.resolved_task import TaskAbandoned, abandonment_in
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 from tests.support.drive import drive, driver_of, fails, only, parallel, task, times, works
@@ -130,14 +130,14 @@ def test_the_chain_of_causes_is_followed_to_a_drop_and_not_round_in_rings() -> N
     drop = refusal()
     outer = ValueError("outer")
     outer.__cause__ = drop
-    assert drop_of(outer) is drop
+    assert abandonment_in(outer) is drop
     drop.__cause__ = outer
-    assert drop_of(outer) is drop
+    assert abandonment_in(outer) is drop
     ring = ValueError("ring")
     ring.__cause__ = ring
-    assert drop_of(ring) is None
-    left = Dropped("left")
-    assert drop_of(left) is left
+    assert abandonment_in(ring) is None
+    left = TaskAbandoned("left")
+    assert abandonment_in(left) is left
 
 
 # --- somebody leaves (E27) ---

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.rules.satisfiability import impossibilities
-from ensemble_notebook.engine.delegation.constraint_keeper import ConstraintKeeper
+from ensemble_notebook.engine.delegation.constraint_tracker import ConstraintTracker
 
 WORKERS = ("A", "B", "C")
 MANY = 20
 STAGE_2 = "Stage 2 of required_stages can't be reached"
 
 
-def keeper(**constraints: object) -> ConstraintKeeper:
-    return ConstraintKeeper(HierarchicalConstraints(**constraints))
+def keeper(**constraints: object) -> ConstraintTracker:
+    return ConstraintTracker(HierarchicalConstraints(**constraints))
 
 
 def test_without_constraints_nobody_objects() -> None:
@@ -152,7 +152,7 @@ def test_a_set_is_warned_about_exactly_when_part_of_it_can_t_be_met_e25(
 def test_the_keeper_lets_exactly_the_possible_histories_through_e25(
     constraints: HierarchicalConstraints, asked: list[str]
 ) -> None:
-    kept = ConstraintKeeper(constraints)
+    kept = ConstraintTracker(constraints)
     let_through: tuple[str, ...] = ()
     for role in asked:
         if kept.objection(role) is None:

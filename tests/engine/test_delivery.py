@@ -16,8 +16,8 @@ import pytest
 
 from ensemble_notebook.domain.events import Event, Noted
 from ensemble_notebook.engine.events.clock import SystemClock
-from ensemble_notebook.engine.events.event_stream import EventStream, Scope
-from ensemble_notebook.engine.events.listener_delivery import Delivery, wants_tokens
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.events.listener_delivery import ListenerDelivery, wants_tokens
 
 ASKER = contextvars.ContextVar("ASKER", default="nobody")
 
@@ -39,10 +39,10 @@ def deliver(listeners: Sequence[Any], count: int, limit_s: float = 30.0) -> None
     """Send `count` events and wait for the listeners."""
 
     async def main() -> None:
-        delivery = Delivery(listeners)
+        delivery = ListenerDelivery(listeners)
         stream = EventStream("r", SystemClock(), [delivery.put])
         for number in range(count):
-            Scope(stream, "r").emit(Noted, message=str(number))
+            SpanEmitter(stream, "r").emit(Noted, message=str(number))
         await delivery.drain(limit_s)
 
     asyncio.run(main())
@@ -104,9 +104,9 @@ def test_a_slow_listener_blocks_neither_the_sender_nor_the_others() -> None:
             release.wait()
 
     async def main() -> None:
-        delivery = Delivery([Slow(), lambda _: seen.set()])
+        delivery = ListenerDelivery([Slow(), lambda _: seen.set()])
         stream = EventStream("r", SystemClock(), [delivery.put])
-        Scope(stream, "r").emit(Noted, message="1")
+        SpanEmitter(stream, "r").emit(Noted, message="1")
         assert await asyncio.to_thread(seen.wait, 30)
         release.set()
         await delivery.drain(30)
@@ -138,7 +138,7 @@ def test_nobody_listening_costs_nothing() -> None:
     before = set(threading.enumerate())
 
     async def main() -> set[threading.Thread]:
-        delivery = Delivery([])
+        delivery = ListenerDelivery([])
         await delivery.drain()
         return set(threading.enumerate())
 

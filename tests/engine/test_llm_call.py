@@ -28,10 +28,10 @@ from ensemble_notebook.domain.events import (
 )
 from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply, ToolCall
-from ensemble_notebook.engine.agent.model_call import LlmCaller
-from ensemble_notebook.engine.events.event_stream import EventStream, Scope
-from ensemble_notebook.engine.limits.budget_account import account_of
-from ensemble_notebook.engine.limits.request_limits import Limits
+from ensemble_notebook.engine.agent.llm_call import LlmCaller
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.limits.budget_account import get_account
+from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, RateLimitTimeoutError
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 
@@ -104,13 +104,13 @@ class Run:
         self.loop = VirtualLoop()
         clock = LoopClock(self.loop)
         self.stream = EventStream("r", clock)
-        self.limits = Limits(budget, rate_limits, pricing, clock)
+        self.limits = RequestLimits(budget, rate_limits, pricing, clock)
         self.agent = Agent(role="Cook", goal="g", llm="local", llm_timeout=None)
 
-    async def ask(self, model: Model, limits: Limits | None = None) -> ModelReply:
+    async def ask(self, model: Model, limits: RequestLimits | None = None) -> ModelReply:
         port: ChatPort = model
         caller = LlmCaller(self.agent, "t", port, streams=False, limits=limits or self.limits)
-        return await caller.ask(model, Scope(self.stream, "r"))
+        return await caller.ask(model, SpanEmitter(self.stream, "r"))
 
     def together(self, *calls: Coroutine[Any, Any, Any]) -> list[Any]:
         async def main() -> list[Any]:
@@ -123,7 +123,7 @@ class Run:
 
 
 def booked(budget: Budget) -> Spending:
-    return account_of(budget).booked
+    return get_account(budget).booked
 
 
 def test_a_call_books_what_it_used_and_not_what_it_might_have_used_e36() -> None:
@@ -204,7 +204,7 @@ def test_a_cancelled_request_stays_booked_and_a_cancelled_wait_leaves_nothing_e3
 
     run_virtual(main(), run.loop)
     assert booked(budget) == Spending(cost=Decimal(225), tokens=150, llm_calls=1)
-    assert account_of(budget).left("max_tokens") == 50
+    assert get_account(budget).left("max_tokens") == 50
     assert [event.status for event in run.events(WaitEnded)] == [SpanStatus.CANCELLED]
     assert waiting.asked == []
 
@@ -239,7 +239,7 @@ def test_a_cost_is_held_at_the_dearest_and_booked_by_the_name_of_who_answered_e3
     async def main() -> None:
         asking = asyncio.ensure_future(run.ask(Model(used(10, 5, "cheap"))))
         await asyncio.sleep(0.5)
-        assert account_of(budget).held.cost == Decimal(225)  # a written cache costs a quarter more
+        assert get_account(budget).held.cost == Decimal(225)  # a written cache costs a quarter more
         await asking
 
     run_virtual(main(), run.loop)
@@ -285,8 +285,8 @@ def test_waits_for_a_rate_limit_are_spans_in_the_call_and_retries_are_requests_e
 
 def test_the_limits_of_a_task_and_an_agent_hold_beside_those_of_the_ensemble_e37() -> None:
     run = Run(None, RateLimit(1, 1.0))
-    narrow = run.limits.narrowed(RateLimit(1, 3.0), None)
-    assert run.limits.narrowed(None, None) is run.limits
+    narrow = run.limits.with_rate_limits(RateLimit(1, 3.0), None)
+    assert run.limits.with_rate_limits(None, None) is run.limits
     run.together(*[run.ask(Model(), limits) for limits in (narrow, run.limits, narrow, run.limits)])
     assert [round(event.offset_s, 6) for event in run.events(LlmAttemptStarted)] == [0.0, 1.0, 2.0, 3.0]
 
@@ -300,7 +300,7 @@ def test_too_long_a_wait_leaves_unwrapped_and_gives_its_reservation_back_e37() -
     assert [(event.status, event.error) for event in run.events(RateLimitWaited)] == [(SpanStatus.ERROR, error)]
     assert run.events(LlmCallFailed)[0].error is error
     assert booked(budget) == Spending(cost=Decimal(20), tokens=15, llm_calls=1)
-    assert account_of(budget).held == Spending()
+    assert get_account(budget).held == Spending()
 
 
 def test_a_model_that_fails_for_good_is_still_the_agents_error_e14() -> None:

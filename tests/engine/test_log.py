@@ -32,8 +32,8 @@ from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
 from ensemble_notebook.engine.events.clock import SystemClock
-from ensemble_notebook.engine.events.event_stream import EventStream, Scope
-from ensemble_notebook.engine.events.run_log import LogView
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.events.run_log import RunLogger
 
 QUIET = Agent(role="Quiet", goal="Work")
 LOUD = Agent(role="Loud", goal="Work", verbose=True)
@@ -74,8 +74,8 @@ def logged(
     """What one event leaves in the log."""
     caplog.clear()
     with caplog.at_level(level, "ensemble_notebook"):
-        stream = EventStream("r1", SystemClock(), [LogView(GRAPH, is_verbose=is_verbose).put])
-        Scope(stream, "r1.1", task=task).emit(kind, **fields)
+        stream = EventStream("r1", SystemClock(), [RunLogger(GRAPH, is_verbose=is_verbose).put])
+        SpanEmitter(stream, "r1.1", task=task).emit(kind, **fields)
     return caplog.records
 
 

@@ -16,8 +16,8 @@ from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import PhaseEnded, RunEnded, TaskCompleted, TaskInputPrepared
 from ensemble_notebook.domain.planning.execution_plan import make_plan
 from ensemble_notebook.domain.planning.graph import build_graph
-from ensemble_notebook.engine.run.briefing import Briefing
 from ensemble_notebook.engine.run.run_result import RunResult
+from ensemble_notebook.engine.run.task_resolver import TaskResolver
 from tests.support.drive import drive, fails, only, parallel, task, times, works
 from tests.support.oracle import Oracle, Script
 
@@ -45,12 +45,12 @@ def test_a_join_works_with_what_is_there_e32() -> None:
 def test_the_brief_names_what_is_missing_and_why_in_the_order_of_the_context_e32_e33() -> None:
     tasks = [task("a"), task("b"), task("c"), task("join", "c", "a", "b")]
     graph = build_graph(parallel(*tasks))
-    briefing = Briefing(graph, make_plan(graph), {0: run(*tasks)[0].outputs[0]})
-    briefing.note_absence(2, "it failed (ValueError: c is broken)")
-    briefing.note_absence(1, "it was skipped (condition not met)")
-    brief = briefing.brief(graph.tasks[3])
-    assert [each.name for each in brief.context] == ["a"]
-    assert [(each.name, each.agent_role, each.description, each.reason) for each in brief.missing] == [
+    resolver = TaskResolver(graph, make_plan(graph), {0: run(*tasks)[0].outputs[0]})
+    resolver.note_absence(2, "it failed (ValueError: c is broken)")
+    resolver.note_absence(1, "it was skipped (condition not met)")
+    resolved = resolver.resolve(graph.tasks[3])
+    assert [each.name for each in resolved.context] == ["a"]
+    assert [(each.name, each.agent_role, each.description, each.reason) for each in resolved.missing] == [
         ("c", "Handler", "c", "it failed (ValueError: c is broken)"),
         ("b", "Handler", "b", "it was skipped (condition not met)"),
     ]

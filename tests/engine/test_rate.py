@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.engine.events.clock import SystemClock
-from ensemble_notebook.engine.limits.rate_limiter import Turnstile, Turnstiles, _turnstiles
-from ensemble_notebook.engine.threads.cross_thread_event import Waiter
+from ensemble_notebook.engine.limits.rate_limiter import RateLimiter, TokenBucket, _buckets
+from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
 from ensemble_notebook.errors import RateLimitTimeoutError
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 
@@ -34,10 +34,10 @@ class Street:
 
     async def request(self, name: str, *limits: RateLimit, at: float = 0.0) -> None:
         await asyncio.sleep(at)
-        turnstiles = Turnstiles(limits, self.clock)
+        limiter = RateLimiter(limits, self.clock)
         try:
-            if not turnstiles.pass_at_once():
-                await turnstiles.wait()
+            if not limiter.pass_at_once():
+                await limiter.wait()
         except RateLimitTimeoutError:
             self.late[name] = self.clock.monotonic()
         else:
@@ -143,11 +143,11 @@ def test_no_limit_ever_lets_two_requests_through_within_its_interval_e37(
 
     async def one(at: float, which: set[int], patience: float | None) -> None:
         await asyncio.sleep(at)
-        turnstiles = Turnstiles([limits[each] for each in which], street.clock)
+        limiter = RateLimiter([limits[each] for each in which], street.clock)
         try:
             async with asyncio.timeout(patience):
-                if not turnstiles.pass_at_once():
-                    await turnstiles.wait()
+                if not limiter.pass_at_once():
+                    await limiter.wait()
         except TimeoutError:
             return
         for each in which:
@@ -159,17 +159,17 @@ def test_no_limit_ever_lets_two_requests_through_within_its_interval_e37(
     run_virtual(main(), street.loop)
     for limit, times in zip(limits, passed, strict=True):
         assert all(after - before > limit.interval_s - 1e-6 for before, after in pairwise(times))
-        assert not any(turnstile.line for turnstile in _turnstiles.values())
+        assert not any(bucket.line for bucket in _buckets.values())
 
 
 def test_one_limit_holds_for_several_threads_with_their_own_loops_e37() -> None:
     limit, interval, times = RateLimit(100, 1.0), 0.01, []
 
     async def several() -> None:
-        turnstiles = Turnstiles([limit], SystemClock())
+        limiter = RateLimiter([limit], SystemClock())
         for _ in range(5):
-            if not turnstiles.pass_at_once():
-                await turnstiles.wait()
+            if not limiter.pass_at_once():
+                await limiter.wait()
             times.append(time.monotonic())
 
     threads = [threading.Thread(target=lambda: asyncio.run(several())) for _ in range(4)]
@@ -183,42 +183,42 @@ def test_one_limit_holds_for_several_threads_with_their_own_loops_e37() -> None:
 
 
 def test_a_limit_and_its_turnstile_end_together() -> None:
-    Turnstiles([limit := RateLimit(1, 1.0)], SystemClock())
-    assert limit in _turnstiles
-    count = len(_turnstiles)
+    RateLimiter([limit := RateLimit(1, 1.0)], SystemClock())
+    assert limit in _buckets
+    count = len(_buckets)
     del limit
     gc.collect()
-    assert len(_turnstiles) < count
+    assert len(_buckets) < count
 
 
 def test_a_line_goes_on_without_those_whose_loop_is_closed_e37() -> None:
-    async def waiter() -> Waiter:
-        return Waiter()
+    async def make() -> CrossThreadEvent:
+        return CrossThreadEvent()
 
     async def main() -> None:
-        turnstile = Turnstile(1.0)
-        first, last = await waiter(), await waiter()
-        lost = await asyncio.to_thread(asyncio.run, waiter())
-        turnstile.line.extend([first, lost, last])
-        turnstile.leave(first)
+        bucket = TokenBucket(1.0)
+        first, last = await make(), await make()
+        lost = await asyncio.to_thread(asyncio.run, make())
+        bucket.line.extend([first, lost, last])
+        bucket.leave(first)
         await asyncio.wait_for(_wait(last), 10)
-        turnstile.leave(lost)
-        assert list(turnstile.line) == [last]
+        bucket.leave(lost)
+        assert list(bucket.line) == [last]
 
     asyncio.run(main())
 
 
-async def _wait(waiter: Waiter) -> None:
-    await waiter
+async def _wait(event: CrossThreadEvent) -> None:
+    await event
 
 
 def test_the_error_names_the_limit_and_what_to_do_e37() -> None:
     limit = RateLimit(1, 60, wait_timeout=0.5)
 
     async def main() -> None:
-        turnstiles = Turnstiles([limit], SystemClock())
-        assert turnstiles.pass_at_once()
-        await turnstiles.wait()
+        limiter = RateLimiter([limit], SystemClock())
+        assert limiter.pass_at_once()
+        await limiter.wait()
 
     with pytest.raises(RateLimitTimeoutError, match=r"No place within 0\.5 s under RateLimit\(1, 60\)") as caught:
         asyncio.run(main())

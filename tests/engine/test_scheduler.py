@@ -17,7 +17,8 @@ from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
-from ensemble_notebook.engine.scheduling.commands import (
+from ensemble_notebook.engine.scheduling.scheduler import Scheduler
+from ensemble_notebook.engine.scheduling.scheduler_commands import (
     CancelReview,
     CancelTask,
     Command,
@@ -32,18 +33,17 @@ from ensemble_notebook.engine.scheduling.commands import (
     StartPhase,
     StartTask,
 )
-from ensemble_notebook.engine.scheduling.scheduler import Scheduler
 from ensemble_notebook.engine.scheduling.scheduler_inputs import (
-    Happening,
     PhaseApproved,
     PhaseRejected,
+    PhaseReviewAborted,
     PhaseSentBack,
-    ReviewLost,
-    RunBegun,
     RunClosed,
-    StopAsked,
-    TaskDropped,
-    TaskLost,
+    RunningTaskSkipped,
+    RunStartRequested,
+    RunStopRequested,
+    SchedulerInput,
+    TaskEndedWithoutOutput,
     TaskSucceeded,
 )
 from tests.support.oracle import Fate, Oracle, Script
@@ -97,17 +97,17 @@ def simulate(
             starts[index] = now
             heapq.heappush(running, (now + durations[index], index))
 
-    perform(scheduler.handle(RunBegun()))
+    perform(scheduler.handle(RunStartRequested()))
     while running:
         now, index = heapq.heappop(running)
         ends[index] = now
-        perform(scheduler.handle(TaskLost(index) if fails(index) else TaskSucceeded(index, held(index))))
+        perform(scheduler.handle(TaskEndedWithoutOutput(index) if fails(index) else TaskSucceeded(index, held(index))))
     return starts, ends, log
 
 
 def test_a_chain_runs_in_list_order() -> None:
     scheduler = Scheduler(graph_of(task("a"), task("b"), task("c"), workflow=Workflow.SEQUENTIAL), FAST)
-    assert scheduler.handle(RunBegun()) == [StartTask(0)]
+    assert scheduler.handle(RunStartRequested()) == [StartTask(0)]
     assert scheduler.handle(TaskSucceeded(0)) == [StartTask(1)]
     assert scheduler.handle(TaskSucceeded(1)) == [StartTask(2)]
     assert scheduler.handle(TaskSucceeded(2)) == [EndRun()]
@@ -115,22 +115,22 @@ def test_a_chain_runs_in_list_order() -> None:
 
 def test_a_task_starts_the_moment_its_last_dependency_is_resolved() -> None:
     scheduler = Scheduler(graph_of(task("a"), task("b"), task("c", "a", "b")), FAST)
-    assert started(scheduler.handle(RunBegun())) == [0, 1]
+    assert started(scheduler.handle(RunStartRequested())) == [0, 1]
     assert scheduler.handle(TaskSucceeded(1)) == []
     assert scheduler.handle(TaskSucceeded(0)) == [StartTask(2)]
 
 
 def test_fail_fast_starts_nothing_new_and_lets_running_tasks_finish() -> None:
     scheduler = Scheduler(graph_of(task("a"), task("b"), task("c", "b")), FAST)
-    scheduler.handle(RunBegun())
-    assert scheduler.handle(TaskLost(0)) == [SkipTask(2, "not started: 'a' failed")]
+    scheduler.handle(RunStartRequested())
+    assert scheduler.handle(TaskEndedWithoutOutput(0)) == [SkipTask(2, "not started: 'a' failed")]
     assert scheduler.handle(TaskSucceeded(1)) == [EndRun()]
 
 
 def test_continue_on_error_skips_only_dependents() -> None:
     scheduler = Scheduler(graph_of(task("a"), task("b"), task("c", "a"), task("d", "c"), task("e", "b")), CONTINUE)
-    scheduler.handle(RunBegun())
-    assert scheduler.handle(TaskLost(0)) == [
+    scheduler.handle(RunStartRequested())
+    assert scheduler.handle(TaskEndedWithoutOutput(0)) == [
         SkipTask(2, "needs 'a', which failed"),
         SkipTask(3, "needs 'c', which was skipped"),
     ]
@@ -140,14 +140,14 @@ def test_continue_on_error_skips_only_dependents() -> None:
 def test_sequential_continues_after_a_failure_with_tasks_that_do_not_read_it() -> None:
     graph = graph_of(task("a"), task("b", "a"), task("c"), workflow=Workflow.SEQUENTIAL)
     scheduler = Scheduler(graph, CONTINUE)
-    scheduler.handle(RunBegun())
-    assert scheduler.handle(TaskLost(0)) == [SkipTask(1, "needs 'a', which failed"), StartTask(2)]
+    scheduler.handle(RunStartRequested())
+    assert scheduler.handle(TaskEndedWithoutOutput(0)) == [SkipTask(1, "needs 'a', which failed"), StartTask(2)]
 
 
 def test_kitchen_serves_when_the_last_dish_is_done() -> None:
     dishes = [Phase.of(name, task(f"{name}1"), task(f"{name}2")) for name in ("steak", "salmon")]
     scheduler = Scheduler(phased(*dishes, Phase.of("serve", task("plate"), after=["steak", "salmon"])), FAST)
-    assert scheduler.handle(RunBegun()) == [StartPhase(0), StartPhase(1), StartTask(0), StartTask(2)]
+    assert scheduler.handle(RunStartRequested()) == [StartPhase(0), StartPhase(1), StartTask(0), StartTask(2)]
     assert scheduler.handle(TaskSucceeded(0)) == [StartTask(1)]
     assert scheduler.handle(TaskSucceeded(1)) == [EndPhase(0, PhaseStatus.COMPLETED, is_cancelled=False)]
     scheduler.handle(TaskSucceeded(2))
@@ -167,8 +167,8 @@ def test_failed_phase_skips_its_dependents_and_spares_unrelated_phases() -> None
         ),
         FAST,
     )
-    scheduler.handle(RunBegun())
-    assert scheduler.handle(TaskLost(0)) == [
+    scheduler.handle(RunStartRequested())
+    assert scheduler.handle(TaskEndedWithoutOutput(0)) == [
         SkipTask(1, "not started: 'sear' failed"),
         EndPhase(0, PhaseStatus.FAILED, is_cancelled=False),
         SkipPhase(2, "needs 'steak', which failed"),
@@ -181,28 +181,28 @@ def test_failed_phase_skips_its_dependents_and_spares_unrelated_phases() -> None
 
 def test_stop_cancels_what_runs_and_skips_the_rest() -> None:
     scheduler = Scheduler(graph_of(task("a"), task("b"), task("c", "a")), CONTINUE)
-    scheduler.handle(RunBegun())
-    assert scheduler.handle(StopAsked()) == [
+    scheduler.handle(RunStartRequested())
+    assert scheduler.handle(RunStopRequested()) == [
         CancelTask(0),
         CancelTask(1),
         SkipTask(2, "not started: the run was stopped"),
     ]
-    assert scheduler.handle(StopAsked()) == []
-    assert scheduler.handle(TaskLost(0)) == []
+    assert scheduler.handle(RunStopRequested()) == []
+    assert scheduler.handle(TaskEndedWithoutOutput(0)) == []
     assert scheduler.handle(TaskSucceeded(1)) == [EndRun()]
 
 
 def test_a_full_house_queues_in_order_of_readiness() -> None:
     scheduler = Scheduler(graph_of(task("a"), task("b"), task("c")), FAST, max_concurrency=1)
-    assert scheduler.handle(RunBegun()) == [QueueTask(1), QueueTask(2), StartTask(0)]
+    assert scheduler.handle(RunStartRequested()) == [QueueTask(1), QueueTask(2), StartTask(0)]
     assert scheduler.handle(TaskSucceeded(0)) == [StartTask(1)]
 
 
 def test_a_chain_of_ten_thousand_failures_needs_no_recursion() -> None:
     tasks = [task("t0"), *(task(f"t{i}", f"t{i - 1}") for i in range(1, 10_000))]
     scheduler = Scheduler(graph_of(*tasks), CONTINUE)
-    scheduler.handle(RunBegun())
-    assert len(scheduler.handle(TaskLost(0))) == 10_000
+    scheduler.handle(RunStartRequested())
+    assert len(scheduler.handle(TaskEndedWithoutOutput(0))) == 10_000
 
 
 @st.composite
@@ -306,17 +306,17 @@ def test_phases_start_after_their_predecessors_and_each_ends_or_is_skipped(
 def test_a_stop_at_any_moment_ends_the_run(case: tuple[Graph, list[float]], data: st.DataObject) -> None:
     graph, _ = case
     scheduler = Scheduler(graph, CONTINUE)
-    running = started(scheduler.handle(RunBegun()))
+    running = started(scheduler.handle(RunStartRequested()))
     for _ in range(data.draw(st.integers(0, len(graph.tasks)))):
         if not running:
             break
         index = running.pop(data.draw(st.integers(0, len(running) - 1)))
         running += started(scheduler.handle(TaskSucceeded(index)))
-    log = scheduler.handle(StopAsked())
+    log = scheduler.handle(RunStopRequested())
     assert started(log) == []
     for index in running:
         assert log.count(CancelTask(index)) == 1
-        log += scheduler.handle(TaskLost(index))
+        log += scheduler.handle(TaskEndedWithoutOutput(index))
     assert log == [] or log[-1] == EndRun()
 
 
@@ -331,17 +331,17 @@ def test_unknown_happening_order_is_refused() -> None:
 
 def test_under_partial_a_task_runs_with_what_one_of_its_dependencies_gave_e32() -> None:
     scheduler = Scheduler(graph_of(task("a"), task("b"), task("join", "a", "b")), PARTIAL)
-    scheduler.handle(RunBegun())
-    assert scheduler.handle(TaskLost(0)) == []
+    scheduler.handle(RunStartRequested())
+    assert scheduler.handle(TaskEndedWithoutOutput(0)) == []
     assert scheduler.handle(TaskSucceeded(1)) == [StartTask(2)]
 
 
 def test_under_partial_what_has_no_input_at_all_is_skipped_and_so_on_e32() -> None:
     graph = graph_of(task("a"), task("b"), task("join", "a", "b"), task("next", "join"), task("other"))
     scheduler = Scheduler(graph, PARTIAL)
-    scheduler.handle(RunBegun())
-    scheduler.handle(TaskLost(0))
-    assert scheduler.handle(TaskLost(1)) == [
+    scheduler.handle(RunStartRequested())
+    scheduler.handle(TaskEndedWithoutOutput(0))
+    assert scheduler.handle(TaskEndedWithoutOutput(1)) == [
         SkipTask(2, "needs 'a', which failed; 'b', which failed"),
         SkipTask(3, "needs 'join', which was skipped"),
     ]
@@ -350,8 +350,8 @@ def test_under_partial_what_has_no_input_at_all_is_skipped_and_so_on_e32() -> No
 def test_a_reason_names_no_more_than_three_dependencies() -> None:
     roots = [task(f"t{number}") for number in range(5)]
     scheduler = Scheduler(graph_of(*roots, task("join", *(f"t{number}" for number in range(5)))), PARTIAL)
-    scheduler.handle(RunBegun())
-    *_, last = (scheduler.handle(TaskLost(number)) for number in range(5))
+    scheduler.handle(RunStartRequested())
+    *_, last = (scheduler.handle(TaskEndedWithoutOutput(number)) for number in range(5))
     reason = "needs 't0', which failed; 't1', which failed; 't2', which failed; and so on"
     assert last == [SkipTask(5, reason), EndRun()]
 
@@ -359,8 +359,8 @@ def test_a_reason_names_no_more_than_three_dependencies() -> None:
 def test_partial_holds_within_a_phase_and_not_between_phases_e26() -> None:
     first = Phase.of("first", task("a"), task("b"), task("join", "a", "b"), workflow=Workflow.PARALLEL)
     scheduler = Scheduler(phased(first, Phase.of("second", task("c", "join"), after=["first"])), PARTIAL)
-    scheduler.handle(RunBegun())
-    scheduler.handle(TaskLost(0))
+    scheduler.handle(RunStartRequested())
+    scheduler.handle(TaskEndedWithoutOutput(0))
     assert scheduler.handle(TaskSucceeded(1)) == [StartTask(2)]
     assert scheduler.handle(TaskSucceeded(2)) == [
         EndPhase(0, FAILED, is_cancelled=False),
@@ -384,7 +384,7 @@ def triage(strategy: ErrorStrategy = FAST, workflow: Workflow = Workflow.PARALLE
 @pytest.mark.parametrize("strategy", list(ErrorStrategy))
 def test_only_the_branch_whose_condition_holds_runs_and_the_join_with_it_e33(strategy: ErrorStrategy) -> None:
     scheduler = triage(strategy)
-    assert scheduler.handle(RunBegun()) == [StartTask(0)]
+    assert scheduler.handle(RunStartRequested()) == [StartTask(0)]
     assert scheduler.handle(TaskSucceeded(0, frozenset({0}))) == [SkipTask(2, "condition not met"), StartTask(1)]
     assert scheduler.handle(TaskSucceeded(1)) == [StartTask(3)]
     assert scheduler.handle(TaskSucceeded(3)) == [EndRun()]
@@ -392,7 +392,7 @@ def test_only_the_branch_whose_condition_holds_runs_and_the_join_with_it_e33(str
 
 def test_conditions_hold_in_a_sequence_too_e33() -> None:
     scheduler = triage(workflow=Workflow.SEQUENTIAL)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     assert scheduler.handle(TaskSucceeded(0, frozenset({1}))) == [SkipTask(1, "condition not met"), StartTask(2)]
     assert scheduler.handle(TaskSucceeded(2)) == [StartTask(3)]
 
@@ -402,7 +402,7 @@ def test_what_depends_only_on_skipped_branches_is_skipped_too_and_that_is_no_fai
         task("a"), task("b", when=says("a")), task("c", "b"), task("d", "c"), task("e", "a"), task("f", "e", "c")
     )
     scheduler = Scheduler(graph, FAST)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     assert scheduler.handle(TaskSucceeded(0)) == [
         SkipTask(1, "condition not met"),
         SkipTask(2, "needs 'b', which was skipped"),
@@ -415,16 +415,16 @@ def test_what_depends_only_on_skipped_branches_is_skipped_too_and_that_is_no_fai
 def test_any_of_several_conditions_is_enough_and_all_sources_are_waited_for_e33() -> None:
     graph = graph_of(task("a"), task("b"), task("c", when=[says("a"), says("b")]))
     scheduler = Scheduler(graph, CONTINUE)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     assert scheduler.handle(TaskSucceeded(0, frozenset({0}))) == []
-    assert scheduler.handle(TaskLost(1)) == [StartTask(2)]
+    assert scheduler.handle(TaskEndedWithoutOutput(1)) == [StartTask(2)]
 
 
 def test_a_source_that_failed_or_was_skipped_meets_no_condition_and_the_reason_says_so_e33() -> None:
     graph = graph_of(task("a"), task("b", when=otherwise("a")), task("c", when=says("b")))
     scheduler = Scheduler(graph, CONTINUE)
-    scheduler.handle(RunBegun())
-    assert scheduler.handle(TaskLost(0)) == [
+    scheduler.handle(RunStartRequested())
+    assert scheduler.handle(TaskEndedWithoutOutput(0)) == [
         SkipTask(1, "condition not met: 'a' failed"),
         SkipTask(2, "condition not met: 'b' was skipped"),
         EndRun(),
@@ -434,8 +434,8 @@ def test_a_source_that_failed_or_was_skipped_meets_no_condition_and_the_reason_s
 def test_what_is_skipped_since_its_source_failed_is_missing_to_its_readers_e32_e33() -> None:
     graph = graph_of(task("a"), task("b", when=says("a")), task("c"), task("d", "b", "c"))
     scheduler = Scheduler(graph, CONTINUE)
-    scheduler.handle(RunBegun())
-    assert scheduler.handle(TaskLost(0)) == [
+    scheduler.handle(RunStartRequested())
+    assert scheduler.handle(TaskEndedWithoutOutput(0)) == [
         SkipTask(1, "condition not met: 'a' failed"),
         SkipTask(3, "needs 'b', which was skipped"),
     ]
@@ -444,9 +444,9 @@ def test_what_is_skipped_since_its_source_failed_is_missing_to_its_readers_e32_e
 def test_a_failed_dependency_is_a_failure_whatever_the_condition_says_e32_e33() -> None:
     graph = graph_of(task("a"), task("b"), task("c", "b", when=says("a")), task("d", "a", "c"))
     scheduler = Scheduler(graph, CONTINUE)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     scheduler.handle(TaskSucceeded(0, frozenset({0})))
-    assert scheduler.handle(TaskLost(1)) == [
+    assert scheduler.handle(TaskEndedWithoutOutput(1)) == [
         SkipTask(2, "needs 'b', which failed"),
         SkipTask(3, "needs 'c', which was skipped"),
         EndRun(),
@@ -467,7 +467,7 @@ def branching_phases() -> Scheduler:
 
 def test_a_phase_waits_for_the_phase_of_the_task_that_its_condition_tests_e33() -> None:
     scheduler = branching_phases()
-    assert scheduler.handle(RunBegun()) == [StartPhase(0), StartTask(0)]
+    assert scheduler.handle(RunStartRequested()) == [StartPhase(0), StartTask(0)]
     assert scheduler.handle(TaskSucceeded(0, frozenset({0}))) == [StartTask(1)]
     assert scheduler.handle(TaskSucceeded(1)) == [
         EndPhase(0, DONE, is_cancelled=False),
@@ -482,7 +482,7 @@ def test_a_phase_waits_for_the_phase_of_the_task_that_its_condition_tests_e33() 
 
 def test_tasks_that_read_only_a_skipped_phase_are_skipped_and_their_phase_completes_e33() -> None:
     scheduler = branching_phases()
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     scheduler.handle(TaskSucceeded(0, frozenset({1})))
     scheduler.handle(TaskSucceeded(1))
     scheduler.handle(TaskSucceeded(3))
@@ -496,9 +496,9 @@ def test_tasks_that_read_only_a_skipped_phase_are_skipped_and_their_phase_comple
 def test_a_condition_on_a_task_of_a_failed_phase_is_not_met_e26_e33() -> None:
     phases = [Phase.of("sort", task("triage"), task("note")), Phase.of("urgent", task("call"), when=says("triage"))]
     scheduler = Scheduler(phased(*phases), CONTINUE)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     scheduler.handle(TaskSucceeded(0, frozenset({0})))
-    assert scheduler.handle(TaskLost(1)) == [
+    assert scheduler.handle(TaskEndedWithoutOutput(1)) == [
         EndPhase(0, FAILED, is_cancelled=False),
         SkipPhase(1, "condition not met: 'sort' failed"),
         SkipTask(2, "phase 'urgent' was skipped"),
@@ -511,7 +511,7 @@ def test_a_chain_of_ten_thousand_unmet_conditions_needs_no_recursion() -> None:
     graph = graph_of(*tasks)
     for strategy in ErrorStrategy:
         scheduler = Scheduler(graph, strategy)
-        scheduler.handle(RunBegun())
+        scheduler.handle(RunStartRequested())
         assert len(scheduler.handle(TaskSucceeded(0))) == 10_000
 
 
@@ -521,7 +521,7 @@ def test_a_chain_of_ten_thousand_unmet_conditions_needs_no_recursion() -> None:
 def test_a_closed_run_lets_running_tasks_finish_and_starts_nothing_new_e27() -> None:
     one, two = Phase.of("one", task("a"), task("b")), Phase.of("two", task("c"))
     scheduler = Scheduler(phased(one, two, Phase.of("late", task("d"), after=["two"])), CONTINUE)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     assert scheduler.handle(RunClosed(LEFT)) == [SkipTask(1, LEFT), SkipTask(3, LEFT), SkipPhase(2, LEFT)]
     assert scheduler.handle(TaskSucceeded(0)) == [EndPhase(0, FAILED, is_cancelled=True)]
     assert scheduler.handle(TaskSucceeded(2)) == [EndPhase(1, DONE, is_cancelled=False), EndRun()]
@@ -529,24 +529,24 @@ def test_a_closed_run_lets_running_tasks_finish_and_starts_nothing_new_e27() -> 
 
 def test_a_task_that_is_dropped_is_skipped_by_who_ran_it_and_cuts_its_phase_short_e36() -> None:
     scheduler = Scheduler(phased(Phase.of("one", task("a"), task("b", "a"))), FAST)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     scheduler.handle(RunClosed(LEFT))
-    assert scheduler.handle(TaskDropped(0)) == [EndPhase(0, FAILED, is_cancelled=True), EndRun()]
+    assert scheduler.handle(RunningTaskSkipped(0)) == [EndPhase(0, FAILED, is_cancelled=True), EndRun()]
 
 
 def test_a_task_that_fails_after_the_close_fails_its_phase_e27() -> None:
     scheduler = Scheduler(phased(Phase.of("one", task("a"), task("b", "a"))), FAST)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     scheduler.handle(RunClosed(LEFT))
-    assert scheduler.handle(TaskLost(0)) == [EndPhase(0, FAILED, is_cancelled=False), EndRun()]
+    assert scheduler.handle(TaskEndedWithoutOutput(0)) == [EndPhase(0, FAILED, is_cancelled=False), EndRun()]
 
 
 def test_a_closed_run_can_still_be_stopped_e35() -> None:
     scheduler = Scheduler(graph_of(task("a"), task("b", "a")), FAST)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     scheduler.handle(RunClosed(LEFT))
-    assert scheduler.handle(StopAsked()) == [CancelTask(0)]
-    assert scheduler.handle(TaskLost(0)) == [EndRun()]
+    assert scheduler.handle(RunStopRequested()) == [CancelTask(0)]
+    assert scheduler.handle(TaskEndedWithoutOutput(0)) == [EndRun()]
 
 
 # --- reviews of phases (E28) ---
@@ -566,7 +566,7 @@ def reviewed(limit: int | None = None) -> Scheduler:
 
 
 def drafted(scheduler: Scheduler) -> list[Command]:
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     scheduler.handle(TaskSucceeded(0, frozenset({0})))
     return scheduler.handle(TaskSucceeded(1))
 
@@ -602,18 +602,18 @@ def test_a_rejected_phase_fails_and_its_dependents_are_skipped_e28() -> None:
 
 def test_a_phase_that_failed_or_did_nothing_is_not_reviewed_e28() -> None:
     scheduler = reviewed()
-    scheduler.handle(RunBegun())
-    assert scheduler.handle(TaskLost(0))[1] == EndPhase(0, FAILED, is_cancelled=False)
+    scheduler.handle(RunStartRequested())
+    assert scheduler.handle(TaskEndedWithoutOutput(0))[1] == EndPhase(0, FAILED, is_cancelled=False)
     phases = [Phase.of("a", task("a")), Phase.of("b", task("b"), when=says("a"), review=approve)]
     idle = Phase.of("c", task("c", "b"), after=["a", "b"], review=approve)
     scheduler = Scheduler(phased(*phases, idle), FAST)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     assert scheduler.handle(TaskSucceeded(0))[-2:] == [EndPhase(2, DONE, is_cancelled=False), EndRun()]
 
 
 def test_a_review_takes_a_place_like_a_task_e21_e28() -> None:
     scheduler = reviewed(limit=1)
-    assert scheduler.handle(RunBegun()) == [StartPhase(0), StartPhase(2), QueueTask(3), StartTask(0)]
+    assert scheduler.handle(RunStartRequested()) == [StartPhase(0), StartPhase(2), QueueTask(3), StartTask(0)]
     assert scheduler.handle(TaskSucceeded(0, frozenset({0}))) == [QueueTask(1), StartTask(3)]
     assert scheduler.handle(TaskSucceeded(3)) == [EndPhase(2, DONE, is_cancelled=False), StartTask(1)]
     assert scheduler.handle(TaskSucceeded(1)) == [ReviewPhase(0)]
@@ -623,7 +623,7 @@ def test_a_review_takes_a_place_like_a_task_e21_e28() -> None:
 def test_a_review_that_finds_no_place_is_queued() -> None:
     phases = [Phase.of("one", task("a"), review=approve), Phase.of("two", task("b"))]
     scheduler = Scheduler(phased(*phases), FAST, 1)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     assert scheduler.handle(TaskSucceeded(0)) == [QueueReview(0), StartTask(1)]
     assert scheduler.handle(TaskSucceeded(1)) == [EndPhase(1, DONE, is_cancelled=False), ReviewPhase(0)]
 
@@ -631,7 +631,7 @@ def test_a_review_that_finds_no_place_is_queued() -> None:
 def test_a_review_that_was_to_begin_when_the_run_is_closed_is_left_out_e27() -> None:
     phases = [Phase.of("one", task("a"), review=approve), Phase.of("two", task("b"))]
     scheduler = Scheduler(phased(*phases), FAST, 1)
-    scheduler.handle(RunBegun())
+    scheduler.handle(RunStartRequested())
     scheduler.handle(TaskSucceeded(0))
     assert scheduler.handle(RunClosed(LEFT)) == [EndPhase(0, DONE, is_cancelled=False)]
 
@@ -642,11 +642,11 @@ def test_a_review_that_was_to_begin_when_the_run_is_closed_is_left_out_e27() -> 
         (PhaseApproved(0), DONE, False),
         (PhaseSentBack(0), FAILED, True),
         (PhaseRejected(0), FAILED, False),
-        (ReviewLost(0), FAILED, True),
+        (PhaseReviewAborted(0), FAILED, True),
     ],
 )
 def test_a_review_that_is_over_after_the_close_starts_nothing_e27(
-    answer: Happening, status: PhaseStatus, is_cancelled: bool
+    answer: SchedulerInput, status: PhaseStatus, is_cancelled: bool
 ) -> None:
     scheduler = reviewed()
     drafted(scheduler)
@@ -658,9 +658,9 @@ def test_a_review_that_is_over_after_the_close_starts_nothing_e27(
 def test_a_stop_cancels_reviews_as_well_e35() -> None:
     scheduler = reviewed()
     drafted(scheduler)
-    assert scheduler.handle(StopAsked())[:2] == [CancelTask(3), CancelReview(0)]
-    assert scheduler.handle(TaskLost(3)) == [EndPhase(2, FAILED, is_cancelled=True)]
-    assert scheduler.handle(ReviewLost(0)) == [EndPhase(0, FAILED, is_cancelled=True), EndRun()]
+    assert scheduler.handle(RunStopRequested())[:2] == [CancelTask(3), CancelReview(0)]
+    assert scheduler.handle(TaskEndedWithoutOutput(3)) == [EndPhase(2, FAILED, is_cancelled=True)]
+    assert scheduler.handle(PhaseReviewAborted(0)) == [EndPhase(0, FAILED, is_cancelled=True), EndRun()]
 
 
 # --- any story, against the oracle ---
@@ -749,14 +749,14 @@ class Story:
         self.tasks: dict[int, Fate | str] = {}
         self.phases: dict[int, PhaseStatus | str] = {}
         self.is_closed = False
-        self.tell(RunBegun())
+        self.tell(RunStartRequested())
 
     def attempt(self, index: int) -> int:
         phase = self.graph.tasks[index].phase
         return 1 if phase is None else self.attempts[phase]
 
-    def tell(self, happening: Happening) -> None:
-        for command in self.scheduler.handle(happening):
+    def tell(self, scheduler_input: SchedulerInput) -> None:
+        for command in self.scheduler.handle(scheduler_input):
             self.log.append(command)
             self.perform(command)
         assert self.limit is None or len(self.under_way) <= self.limit
@@ -801,7 +801,7 @@ class Story:
             has_failed = (index, attempt) in self.script.fail
             self.tasks[index] = "failed" if has_failed else "done"
             held = self.script.held(self.graph, index, attempt)
-            self.tell(TaskLost(index) if has_failed else TaskSucceeded(index, held))
+            self.tell(TaskEndedWithoutOutput(index) if has_failed else TaskSucceeded(index, held))
         else:
             words = {"approve": PhaseApproved, "retry": PhaseSentBack, "reject": PhaseRejected}
             self.tell(words[self.script.verdict(index, self.attempts[index])](index))
@@ -875,13 +875,13 @@ def test_nothing_starts_once_a_run_is_closed_and_everything_ends(
     story.go_on(data, steps // 2)
     if is_stopped and EndRun() not in story.log:
         left = {CancelTask(index) if kind == "task" else CancelReview(index) for kind, index in story.under_way}
-        story.tell(StopAsked())
+        story.tell(RunStopRequested())
         assert {each for each in story.log if isinstance(each, CancelTask | CancelReview)} == left
         while story.under_way:
             kind, index = story.under_way.pop()
             if kind == "task":
                 story.tasks[index] = "cancelled"
-            story.tell(TaskLost(index) if kind == "task" else ReviewLost(index))
+            story.tell(TaskEndedWithoutOutput(index) if kind == "task" else PhaseReviewAborted(index))
     story.go_on(data)
     story.check_the_end()
 

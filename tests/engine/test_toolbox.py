@@ -19,16 +19,16 @@ from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.seams.chat_port import ToolCall
 from ensemble_notebook.engine.agent.toolbox import ToolAnswer, Toolbox, handler_function, result_text
 from ensemble_notebook.engine.events.clock import SystemClock
-from ensemble_notebook.engine.events.event_stream import EventStream, Scope
-from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import ToolExecutionError, ValidationError
 
 USER = contextvars.ContextVar("USER", default="nobody")
 
 
-def with_caller(main: Callable[[Caller], Awaitable[Any]]) -> Any:
+def with_caller(main: Callable[[FunctionCaller], Awaitable[Any]]) -> Any:
     async def run() -> Any:
-        caller = Caller()
+        caller = FunctionCaller()
         try:
             return await asyncio.wait_for(main(caller), 30)
         finally:
@@ -37,14 +37,14 @@ def with_caller(main: Callable[[Caller], Awaitable[Any]]) -> Any:
     return asyncio.run(run())
 
 
-def a_scope() -> Scope:
-    return Scope(EventStream("run", SystemClock()), "run.1")
+def a_span() -> SpanEmitter:
+    return SpanEmitter(EventStream("run", SystemClock()), "run.1")
 
 
 def answer(entry: Any, arguments: Any, name: str | None = None) -> ToolAnswer:
     toolbox = Toolbox([entry])
     call = ToolCall(id="1", name=name or toolbox.specs[0].name, arguments=arguments)
-    return with_caller(lambda caller: toolbox.answer(call, caller, a_scope()))
+    return with_caller(lambda caller: toolbox.answer(call, caller, a_span()))
 
 
 # --- one tool in every form ---
@@ -357,9 +357,9 @@ def test_a_cancelled_sync_tool_is_left_to_itself_and_named_e35() -> None:
         started.set()
         release.wait()
 
-    async def main(caller: Caller) -> list[str]:
+    async def main(caller: FunctionCaller) -> list[str]:
         call = asyncio.ensure_future(
-            Toolbox([sleepy]).answer(ToolCall(id="1", name="sleepy", arguments={}), caller, a_scope())
+            Toolbox([sleepy]).answer(ToolCall(id="1", name="sleepy", arguments={}), caller, a_span())
         )
         await caller.call("watch", started.wait)
         call.cancel()

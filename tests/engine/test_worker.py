@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.engine.threads.worker_pool import EAGER_THREADS, WorkerPool
+from ensemble_notebook.engine.threads.thread_pool import EAGER_THREADS, ThreadPool
 
 PATIENCE_S = 30.0
 
 
-def with_pool(main: Callable[[WorkerPool], Awaitable[Any]]) -> Any:
+def with_pool(main: Callable[[ThreadPool], Awaitable[Any]]) -> Any:
     async def run() -> Any:
-        pool = WorkerPool()
+        pool = ThreadPool()
         try:
             return await asyncio.wait_for(main(pool), PATIENCE_S)
         finally:
@@ -29,7 +29,7 @@ def with_pool(main: Callable[[WorkerPool], Awaitable[Any]]) -> Any:
 
 
 def test_the_result_comes_back_from_a_daemon_thread() -> None:
-    async def main(pool: WorkerPool) -> threading.Thread:
+    async def main(pool: ThreadPool) -> threading.Thread:
         return await pool.call("here", threading.current_thread)
 
     thread = with_pool(main)
@@ -42,7 +42,7 @@ def test_what_a_function_raises_comes_back_as_it_is(error: Exception) -> None:
     def fail() -> None:
         raise error
 
-    async def main(pool: WorkerPool) -> None:
+    async def main(pool: ThreadPool) -> None:
         with pytest.raises(type(error)) as caught:
             await pool.call("fail", fail)
         assert caught.value is error
@@ -57,7 +57,7 @@ def test_what_would_end_a_loop_or_a_process_comes_back_as_a_runtime_error(error:
     def fail() -> None:
         raise error
 
-    async def main(pool: WorkerPool) -> None:
+    async def main(pool: ThreadPool) -> None:
         with pytest.raises(RuntimeError, match=type(error).__name__) as caught:
             await pool.call("fail", fail)
         assert caught.value.__cause__ is error
@@ -67,14 +67,14 @@ def test_what_would_end_a_loop_or_a_process_comes_back_as_a_runtime_error(error:
 
 
 def test_calls_one_after_another_share_one_thread_e2() -> None:
-    async def main(pool: WorkerPool) -> set[int]:
+    async def main(pool: ThreadPool) -> set[int]:
         return {await pool.call("ident", threading.get_ident) for _ in range(50)}
 
     assert len(with_pool(main)) == 1
 
 
 def test_calls_side_by_side_each_get_a_thread() -> None:
-    async def main(pool: WorkerPool) -> None:
+    async def main(pool: ThreadPool) -> None:
         meeting = threading.Barrier(EAGER_THREADS)
         await asyncio.gather(*(pool.call("meet", meeting.wait) for _ in range(EAGER_THREADS)))
 
@@ -84,7 +84,7 @@ def test_calls_side_by_side_each_get_a_thread() -> None:
 def test_hanging_calls_never_starve_others_e15() -> None:
     release = threading.Event()
 
-    async def main(pool: WorkerPool) -> str:
+    async def main(pool: ThreadPool) -> str:
         hanging = [asyncio.ensure_future(pool.call("hang", release.wait)) for _ in range(EAGER_THREADS)]
         try:
             return await pool.call("quick", lambda: "done")
@@ -96,7 +96,7 @@ def test_hanging_calls_never_starve_others_e15() -> None:
 
 
 def test_many_quick_calls_need_few_threads() -> None:
-    async def main(pool: WorkerPool) -> set[int]:
+    async def main(pool: ThreadPool) -> set[int]:
         return set(await asyncio.gather(*(pool.call("ident", threading.get_ident) for _ in range(1000))))
 
     assert len(with_pool(main)) < 100
@@ -111,7 +111,7 @@ def test_a_cancelled_call_is_named_while_it_runs_and_forgotten_after_e35() -> No
         started.set()
         release.wait()
 
-    async def main(pool: WorkerPool) -> WorkerPool:
+    async def main(pool: ThreadPool) -> ThreadPool:
         call = asyncio.ensure_future(pool.call("tool sleepy", hang))
         await pool.call("watch", started.wait)
         assert pool.abandoned() == []
@@ -129,7 +129,7 @@ def test_a_cancelled_call_is_named_while_it_runs_and_forgotten_after_e35() -> No
 def test_a_call_cancelled_before_its_turn_never_runs() -> None:
     release, ran = threading.Event(), threading.Event()
 
-    async def main(pool: WorkerPool) -> None:
+    async def main(pool: ThreadPool) -> None:
         hanging = [asyncio.ensure_future(pool.call("hang", release.wait)) for _ in range(EAGER_THREADS)]
         late = asyncio.ensure_future(pool.call("late", ran.set))
         await asyncio.sleep(0)
@@ -151,7 +151,7 @@ def test_a_function_sees_the_callers_context_variables_and_can_not_change_them_e
         user.set("changed")
         return seen
 
-    async def main(pool: WorkerPool) -> list[str]:
+    async def main(pool: ThreadPool) -> list[str]:
         user.set("ada")
         seen = [await pool.call("read", read_and_change), await pool.call("read", user.get)]
         return [*seen, user.get()]
@@ -160,7 +160,7 @@ def test_a_function_sees_the_callers_context_variables_and_can_not_change_them_e
 
 
 def test_threads_end_when_the_pool_closes() -> None:
-    async def main(pool: WorkerPool) -> threading.Thread:
+    async def main(pool: ThreadPool) -> threading.Thread:
         return await pool.call("here", threading.current_thread)
 
     thread = with_pool(main)
@@ -177,7 +177,7 @@ def test_a_function_that_outlives_its_loop_does_no_harm() -> None:
         started.set()
         release.wait()
 
-    async def main(pool: WorkerPool) -> None:
+    async def main(pool: ThreadPool) -> None:
         call = asyncio.ensure_future(pool.call("hang", hang))
         await pool.call("watch", started.wait)
         call.cancel()
@@ -192,10 +192,10 @@ def test_a_function_that_outlives_its_loop_does_no_harm() -> None:
 def test_a_hanging_function_does_not_delay_the_exit_of_the_interpreter_e15() -> None:
     program = """
 import asyncio, threading
-from ensemble_notebook.engine.threads.worker_pool import WorkerPool
+from ensemble_notebook.engine.threads.thread_pool import ThreadPool
 
 async def main():
-    pool, started = WorkerPool(), threading.Event()
+    pool, started = ThreadPool(), threading.Event()
     call = asyncio.ensure_future(pool.call("hang", lambda: (started.set(), threading.Event().wait())))
     await pool.call("watch", started.wait)
     call.cancel()

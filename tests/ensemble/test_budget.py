@@ -19,12 +19,12 @@ from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.engine.agent.model_call import LlmCaller
+from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.events.clock import SystemClock
-from ensemble_notebook.engine.events.event_stream import EventStream, Scope
-from ensemble_notebook.engine.limits.budget_account import account_of
-from ensemble_notebook.engine.limits.budget_ledger import LEAST_OUTPUT
-from ensemble_notebook.engine.limits.request_limits import Limits
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.limits.budget_account import get_account
+from ensemble_notebook.engine.limits.budget_ledger import MIN_OUTPUT_TOKENS
+from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, ValidationError
 from ensemble_notebook.models.model_source import ModelSource
@@ -108,9 +108,9 @@ class Crowd:
         pricing = functools.partial(price_of, rates=RATES)
         agent = Agent(role="Cook", goal="g", llm="local", max_retries=0)
         port = await source.prepare(model, print)
-        caller = LlmCaller(agent, "t", port, streams=False, limits=Limits(self.budget, (), pricing))
-        scope = Scope(EventStream("r", SystemClock()), "r")
-        asking = asyncio.ensure_future(caller.ask(port.open("s", prompt), scope))
+        caller = LlmCaller(agent, "t", port, streams=False, limits=RequestLimits(self.budget, (), pricing))
+        span = SpanEmitter(EventStream("r", SystemClock()), "r")
+        asking = asyncio.ensure_future(caller.ask(port.open("s", prompt), span))
         done, _ = await asyncio.wait([asking], timeout=patience)
         if not done:
             asking.cancel()
@@ -134,7 +134,7 @@ def test_two_hundred_callers_side_by_side_never_pass_the_cap_e36(limits: dict[st
     with OpenAIServer(choose=bill.answer) as server:
         crowd = Crowd(budget, server.url, random.Random(seed))
         crowd.run(threads=2)
-    account, (name, limit) = account_of(budget), next(iter(budget.limits.items()))
+    account, (name, limit) = get_account(budget), next(iter(budget.limits.items()))
     served = {"max_tokens": bill.tokens, "max_cost": bill.cost, "max_llm_calls": [bill.calls]}[name]
     assert max(served) <= account.booked.amount(name) <= limit
     assert account.held.amount(name) == 0
@@ -189,7 +189,7 @@ def test_the_budget_and_the_trace_count_the_same_e36() -> None:
         tasks = [Task.of("a"), Task.of("b")]
         output = Ensemble(tasks=tasks, llm=f"openai:m@{server.url}", cost=RATES, budget=budget).run()
         assert server.used_tokens == (150, 15)
-    booked = account_of(budget).booked
+    booked = get_account(budget).booked
     assert (booked.cost, booked.tokens) == (output.metrics.cost, output.metrics.total_tokens)
     assert booked.cost == 150 * RATES.input_rate + 15 * RATES.output_rate
 
@@ -202,7 +202,7 @@ def test_a_model_without_a_limit_is_sent_its_share_and_one_with_a_limit_keeps_it
         tasks = [Task.of("a"), Task.of("b", llm=own)]
         Ensemble(tasks=tasks, llm=f"openai:m@{server.url}", budget=Budget(max_tokens=10_000)).run()
         limits = [each.body.get("max_completion_tokens") or each.body.get("max_tokens") for each in server.requests]
-    assert LEAST_OUTPUT < limits[0] < 10_000 / 4
+    assert MIN_OUTPUT_TOKENS < limits[0] < 10_000 / 4
     assert limits[1] == 77
 
 

@@ -18,7 +18,7 @@ from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate
 from ensemble_notebook.domain.planning.graph import build_graph
-from ensemble_notebook.engine.limits.budget_ledger import MOST_OUTPUT
+from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
 from ensemble_notebook.ensemble.cost_estimation import SHORT_REPLY, TOOL_RESULT, WRAPPING, estimate, price_problems
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 from ensemble_notebook.trace.folding.prices import price_of
@@ -52,9 +52,9 @@ def search(query: str) -> str:
 def test_a_task_without_tools_is_one_call_from_a_short_reply_to_the_longest() -> None:
     (task,) = estimated(Task.of("Name a soup.", name="soup")).tasks
     assert (task.name, task.model, task.llm_calls) == ("soup", "strange", Range(1, 1))
-    assert task.output_tokens == Range(SHORT_REPLY, MOST_OUTPUT)
+    assert task.output_tokens == Range(SHORT_REPLY, MAX_OUTPUT_TOKENS)
     assert 0 < task.input_tokens.low == (task.input_tokens.high - WRAPPING) // 4
-    assert task.total_tokens.high == task.input_tokens.high + MOST_OUTPUT
+    assert task.total_tokens.high == task.input_tokens.high + MAX_OUTPUT_TOKENS
 
 
 def test_the_values_of_variables_are_in_the_prompt() -> None:
@@ -67,16 +67,16 @@ def test_tools_may_take_as_many_calls_as_the_agent_is_allowed_and_each_carries_w
     agent = Agent(role="Cook", goal="g", tools=[search], max_iterations=3)
     plain, tooled = estimated(Task.of("t", agent=Agent(role="Cook", goal="g"))), estimated(Task.of("t", agent=agent))
     assert tooled.llm_calls == Range(1, 3 + 2 + 1)  # two warnings, then the last reply
-    assert tooled.output_tokens.high == 6 * MOST_OUTPUT
+    assert tooled.output_tokens.high == 6 * MAX_OUTPUT_TOKENS
     assert tooled.input_tokens.low > plain.input_tokens.low  # the tool's schema
-    assert tooled.input_tokens.high > 6 * plain.input_tokens.high + 15 * (MOST_OUTPUT + TOOL_RESULT)
+    assert tooled.input_tokens.high > 6 * plain.input_tokens.high + 15 * (MAX_OUTPUT_TOKENS + TOOL_RESULT)
 
 
 def test_outputs_that_a_task_reads_are_in_its_prompt() -> None:
     first, handler = Task.of("a", name="a"), Task.of("h", name="h", handler=lambda _: "")
     alone = estimated(first, handler, Task.of("b")).tasks[2].input_tokens
     reads = estimated(first, handler, Task.of("b", context=[first, handler])).tasks[2].input_tokens
-    assert (reads.low - alone.low, reads.high - alone.high) == (SHORT_REPLY, 2 * MOST_OUTPUT)
+    assert (reads.low - alone.low, reads.high - alone.high) == (SHORT_REPLY, 2 * MAX_OUTPUT_TOKENS)
 
 
 def test_a_handler_takes_nothing() -> None:
@@ -107,7 +107,7 @@ def test_a_model_object_says_its_own_limit() -> None:
 def test_costs_come_from_the_list_of_prices_and_no_model_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k" * 20)
     found = estimated(Task.of("t"), llm=PAID)
-    price = price_of_tokens(found.input_tokens.high, MOST_OUTPUT)
+    price = price_of_tokens(found.input_tokens.high, MAX_OUTPUT_TOKENS)
     assert found.cost is not None
     assert 0 < found.cost.low < found.cost.high == price
     assert estimated(Task.of("t"), llm="local").cost == FREE
@@ -127,7 +127,7 @@ def test_own_rates_price_every_model_in_their_currency() -> None:
     found = estimated(Task.of("t"), cost=CostConfiguration(input_rate=1, output_rate=2, currency="EUR"))
     assert found.cost is not None
     assert found.cost.low == found.input_tokens.low + 2 * SHORT_REPLY
-    assert found.cost.high == found.input_tokens.high + 2 * MOST_OUTPUT
+    assert found.cost.high == found.input_tokens.high + 2 * MAX_OUTPUT_TOKENS
     assert str(found).endswith(" EUR")
 
 

@@ -18,7 +18,7 @@ from ensemble_notebook.engine.events.clock import Clock, SystemClock
 from ensemble_notebook.engine.events.event_stream import EventStream, Sink
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run.run_result import RunResult
-from ensemble_notebook.engine.specs.run_spec import Order
+from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
 
 AFTERMATH_S = 60
@@ -60,7 +60,7 @@ def driver_of(
         "manager_prompt": made.manager_prompt,
     }
     stream = EventStream("r", clock, sinks)
-    return Driver(Order(**whole | order), source or NoModels(), stream, clock), stream.events
+    return Driver(RunSpec(**whole | order), source or NoModels(), stream, clock), stream.events
 
 
 def drive(

@@ -12,16 +12,16 @@ from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
 from ensemble_notebook.domain.events import ToolCallCompleted, ToolCallStarted, TurnEnded, TurnStarted, Warned
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, ModelReply, ToolCall
-from ensemble_notebook.engine.agent.model_call import LlmCaller
+from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.toolbox import ToolAnswer, Toolbox
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import AgentExecutionError, MaxIterationsExceededError, one_line
 
 WARNINGS_BEFORE_END: Final = 2
 
 
-Approval = Callable[[ToolCall, Scope], Awaitable[ToolCall | ToolAnswer]]
+ToolApproval = Callable[[ToolCall, SpanEmitter], Awaitable[ToolCall | ToolAnswer]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,10 @@ class LoopSetting:
     task_description: str
     port: ChatPort
     toolbox: Toolbox
-    caller: Caller
+    caller: FunctionCaller
     llm: LlmCaller
     schema: Mapping[str, Any] | None = None
-    approve: Approval | None = None
+    approve: ToolApproval | None = None
     is_fallback: bool = False
 
 
@@ -81,10 +81,10 @@ class AgentLoop:
 
     @property
     def tool_calls_made(self) -> int:
-        """How many tool calls were executed by now, whatever came of them and comes of the job."""
+        """How many tool calls were executed by now, whatever came of them and comes of the request."""
         return self._executed
 
-    async def run(self, system: str, user: str, task: Scope) -> AgentResult:
+    async def run(self, system: str, user: str, task: SpanEmitter) -> AgentResult:
         """Work until the model replies with a text.
 
         Raises:
@@ -122,13 +122,13 @@ class AgentLoop:
                 task_description=self._task_description,
             ) from error
 
-    def _final_text(self, reply: ModelReply, task: Scope) -> str:
+    def _final_text(self, reply: ModelReply, task: SpanEmitter) -> str:
         if reply.text.strip():
             return reply.text
         task.emit(Warned, message=f"Agent {self._agent.role!r} returned an empty reply for task {task.task!r}.")
         return ""
 
-    async def _tool_turn(self, reply: ModelReply, turn: Scope) -> list[tuple[ToolCall, ToolAnswer]]:
+    async def _tool_turn(self, reply: ModelReply, turn: SpanEmitter) -> list[tuple[ToolCall, ToolAnswer]]:
         """Run the requested calls side by side; answers come back in the order of the requests (E11)."""
         allowed = reply.tool_calls[: max(0, self._agent.max_iterations - self._executed)]
         refused = reply.tool_calls[len(allowed) :]
@@ -146,27 +146,27 @@ class AgentLoop:
             )
         return list(zip(reply.tool_calls, answers, strict=True))
 
-    async def _execute(self, call: ToolCall, turn: Scope) -> ToolAnswer:
-        scope = self._started(call, turn)
+    async def _execute(self, call: ToolCall, turn: SpanEmitter) -> ToolAnswer:
+        span = self._started(call, turn)
         try:
-            answer = await self._answer(call, scope)
+            answer = await self._answer(call, span)
         except asyncio.CancelledError as stopped:
-            self._completed(scope, call, SpanStatus.CANCELLED, None, "", stopped)
+            self._completed(span, call, SpanStatus.CANCELLED, None, "", stopped)
             raise
         except Exception as error:
-            self._completed(scope, call, SpanStatus.ERROR, ToolOutcome.FAILURE, "", error)
+            self._completed(span, call, SpanStatus.ERROR, ToolOutcome.FAILURE, "", error)
             raise
         status = SpanStatus.OK if answer.outcome is ToolOutcome.SUCCESS else SpanStatus.ERROR
-        self._completed(scope, call, status, answer.outcome, answer.text, answer.error)
+        self._completed(span, call, status, answer.outcome, answer.text, answer.error)
         return answer
 
-    async def _answer(self, call: ToolCall, scope: Scope) -> ToolAnswer:
-        approved = call if self._setting.approve is None else await self._setting.approve(call, scope)
+    async def _answer(self, call: ToolCall, span: SpanEmitter) -> ToolAnswer:
+        approved = call if self._setting.approve is None else await self._setting.approve(call, span)
         if isinstance(approved, ToolAnswer):
             return approved
-        return await self._toolbox.answer(approved, self._setting.caller, scope)
+        return await self._toolbox.answer(approved, self._setting.caller, span)
 
-    def _refuse(self, call: ToolCall, turn: Scope) -> ToolAnswer:
+    def _refuse(self, call: ToolCall, turn: SpanEmitter) -> ToolAnswer:
         """Over the budget: the model is told to stop; after two such answers the task fails (E12)."""
         self._refused += 1
         limit = self._agent.max_iterations
@@ -174,31 +174,31 @@ class AgentLoop:
             f"STOP: the limit of {limit} tool calls is reached; this call was not made. "
             f"Give your best final answer now, from what you have."
         )
-        scope = self._started(call, turn)
-        self._completed(scope, call, SpanStatus.SKIPPED, ToolOutcome.SKIPPED_MAX_ITERATIONS, text, None)
+        span = self._started(call, turn)
+        self._completed(span, call, SpanStatus.SKIPPED, ToolOutcome.SKIPPED_MAX_ITERATIONS, text, None)
         return ToolAnswer(text, ToolOutcome.SKIPPED_MAX_ITERATIONS)
 
-    def _started(self, call: ToolCall, turn: Scope) -> Scope:
-        scope = turn.child()
-        scope.emit(
+    def _started(self, call: ToolCall, turn: SpanEmitter) -> SpanEmitter:
+        span = turn.child()
+        span.emit(
             ToolCallStarted,
             agent=self._agent.role,
             tool=call.name,
             tool_call_id=call.id,
             arguments=_arguments_text(call.arguments),
         )
-        return scope
+        return span
 
     def _completed(
         self,
-        scope: Scope,
+        span: SpanEmitter,
         call: ToolCall,
         status: SpanStatus,
         outcome: ToolOutcome | None,
         result: str,
         error: BaseException | None,
     ) -> None:
-        scope.emit(
+        span.emit(
             ToolCallCompleted,
             tool=call.name,
             tool_call_id=call.id,

@@ -1,4 +1,4 @@
-"""One agent at work on one job, from its prompts to a value: the task's own agent, its fallback, or a delegate.
+"""One agent at work, from its prompts to a value: the agent of a task, its fallback, or one that work was delegated to.
 
 Knows nothing of tasks in a graph, of gates or of retries by review; whoever assigns does.
 """
@@ -17,19 +17,19 @@ from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.events import Noted, TurnEnded, TurnStarted, Warned
 from ensemble_notebook.domain.planning.graph import llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
-from ensemble_notebook.engine.agent.agent_loop import AgentLoop, Approval, LoopSetting
-from ensemble_notebook.engine.agent.model_call import LlmCaller
+from ensemble_notebook.engine.agent.agent_loop import AgentLoop, LoopSetting, ToolApproval
+from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.prompts import correction_prompt
 from ensemble_notebook.engine.agent.structured_output import OutputFormat
 from ensemble_notebook.engine.agent.toolbox import NativeTool, Toolbox
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.limits.request_limits import Limits
-from ensemble_notebook.engine.threads.callables import Caller, keep_inside
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.limits.request_limits import RequestLimits
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller, await_safely
 from ensemble_notebook.errors import AgentExecutionError, EnsembleError, OutputParsingError, one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class AgentRequest:
     """What one agent is to do.
 
     Attributes:
@@ -57,12 +57,12 @@ class Job:
     output: OutputFormat | None = None
     max_output_retries: int = 0
     rate_limits: tuple[RateLimit, ...] = ()
-    approve: Approval | None = None
+    approve: ToolApproval | None = None
     is_fallback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class JobResult:
+class WorkResult:
     """The text, how many tools were executed, and the value read from the text where an output type was asked for."""
 
     text: str
@@ -70,10 +70,12 @@ class JobResult:
     value: Any = None
 
 
-class Assigner:
+class AgentRunner:
     """Gets agents to work; keeps what the jobs of one run share: ports, toolboxes and limits."""
 
-    def __init__(self, source: ChatSource, caller: Caller, run: Scope, limits: Limits, *, streams: bool) -> None:
+    def __init__(
+        self, source: ChatSource, caller: FunctionCaller, run: SpanEmitter, limits: RequestLimits, *, streams: bool
+    ) -> None:
         self._source = source
         self._limits = limits
         self._caller = caller
@@ -96,7 +98,7 @@ class Assigner:
         key = llm_key(llm)
         preparing = self._ports.get(key)
         if preparing is None:
-            preparing = self._ports[key] = asyncio.ensure_future(keep_inside(self._prepare(llm)))
+            preparing = self._ports[key] = asyncio.ensure_future(await_safely(self._prepare(llm)))
         try:
             return await asyncio.shield(preparing)
         except EnsembleError:
@@ -108,12 +110,14 @@ class Assigner:
                 task_description=description,
             ) from error
 
-    async def work(self, job: Job, port: ChatPort, task: Scope, watch: Callable[[AgentLoop], None]) -> JobResult:
-        """Do the job, in the span `task`.
+    async def work(
+        self, request: AgentRequest, port: ChatPort, task: SpanEmitter, watch: Callable[[AgentLoop], None]
+    ) -> WorkResult:
+        """Have the agent do it, in the span `task`.
 
         Args:
-            job: what.
-            port: of the job's model.
+            request: what it is to do.
+            port: of the agent's model.
             task: the span around its turns.
             watch: given what works on it, before it begins.
 
@@ -121,32 +125,32 @@ class Assigner:
             AgentExecutionError, MaxIterationsExceededError: as `AgentLoop.run`.
             OutputParsingError: no reply was of the output type, corrections included.
         """
-        if (job.tools or job.natives) and not port.calls_tools:
-            message = f"Agent {job.agent.role!r} has tools, but its model {port.name} does not call tools."
+        if (request.tools or request.natives) and not port.calls_tools:
+            message = f"Agent {request.agent.role!r} has tools, but its model {port.name} does not call tools."
             task.emit(Warned, message=message)
-        schema = job.output.schema if job.output is not None and port.takes_schema else None
-        user = job.user(job.output.instructions if job.output is not None and schema is None else "")
-        limits = self._limits.narrowed(*job.rate_limits, job.agent.rate_limit)
-        llm = LlmCaller(job.agent, job.description, port, streams=self._streams, limits=limits)
+        schema = request.output.schema if request.output is not None and port.takes_schema else None
+        user = request.user(request.output.instructions if request.output is not None and schema is None else "")
+        limits = self._limits.with_rate_limits(*request.rate_limits, request.agent.rate_limit)
+        llm = LlmCaller(request.agent, request.description, port, streams=self._streams, limits=limits)
         setting = LoopSetting(
-            agent=job.agent,
-            task_description=job.description,
+            agent=request.agent,
+            task_description=request.description,
             port=port,
-            toolbox=self._toolbox(job.tools).plus(job.natives),
+            toolbox=self._toolbox(request.tools).plus(request.natives),
             caller=self._caller,
             llm=llm,
             schema=schema,
-            approve=job.approve,
-            is_fallback=job.is_fallback,
+            approve=request.approve,
+            is_fallback=request.is_fallback,
         )
         loop = AgentLoop(setting)
         watch(loop)
-        result = await loop.run(job.system, user, task)
-        if job.output is None:
-            return JobResult(result.text, result.tool_calls_made)
-        reader = _Reader(job, job.output, port, llm, schema)
+        result = await loop.run(request.system, user, task)
+        if request.output is None:
+            return WorkResult(result.text, result.tool_calls_made)
+        reader = _Reader(request, request.output, port, llm, schema)
         text, value = await reader.read(result.text, task, result.turns + 1)
-        return JobResult(text, result.tool_calls_made, value)
+        return WorkResult(text, result.tool_calls_made, value)
 
     async def _prepare(self, llm: Any) -> ChatPort:
         port = await self._source.prepare(llm, lambda message: self._run.emit(Noted, message=message))
@@ -165,15 +169,20 @@ class _Reader:
     """Reads a reply as a value, and has the agent correct it until it can be read (E16)."""
 
     def __init__(
-        self, job: Job, output: OutputFormat, port: ChatPort, llm: LlmCaller, schema: Mapping[str, Any] | None
+        self,
+        request: AgentRequest,
+        output: OutputFormat,
+        port: ChatPort,
+        llm: LlmCaller,
+        schema: Mapping[str, Any] | None,
     ) -> None:
-        self._job = job
+        self._request = request
         self._output = output
         self._port = port
         self._llm = llm
         self._schema = schema
 
-    async def read(self, text: str, task: Scope, iteration: int) -> tuple[str, Any]:
+    async def read(self, text: str, task: SpanEmitter, iteration: int) -> tuple[str, Any]:
         """The reply that could be read, and its value; the next turn has number `iteration`."""
         faults: list[str] = []
         for number in count(iteration):
@@ -181,16 +190,16 @@ class _Reader:
                 return text, self._output.read(text)
             except ValueError as error:
                 faults.append(str(error))
-            if len(faults) > self._job.max_output_retries:
+            if len(faults) > self._request.max_output_retries:
                 raise OutputParsingError(
                     raw_output=text, output_type=self._output.kind, parse_errors=faults, attempt_count=len(faults)
                 )
             text = await self._correct(text, faults[-1], task, number)
         raise AssertionError("unreachable")
 
-    async def _correct(self, previous: str, fault: str, task: Scope, iteration: int) -> str:
+    async def _correct(self, previous: str, fault: str, task: SpanEmitter, iteration: int) -> str:
         turn = task.child()
-        agent, is_fallback = self._job.agent.role, self._job.is_fallback
+        agent, is_fallback = self._request.agent.role, self._request.is_fallback
         prompt = correction_prompt(previous, fault, self._output.instructions)
         turn.emit(
             TurnStarted,
@@ -202,7 +211,7 @@ class _Reader:
         )
         status = SpanStatus.ERROR
         try:
-            conversation = self._port.open(self._job.system, prompt, (), self._schema)
+            conversation = self._port.open(self._request.system, prompt, (), self._schema)
             reply = await self._llm.ask(conversation, turn)
             status = SpanStatus.OK
         except asyncio.CancelledError:

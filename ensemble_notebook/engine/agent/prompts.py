@@ -9,7 +9,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.engine.specs.task_brief import Missing, Revision
+from ensemble_notebook.engine.specs.resolved_task import MissingOutput, Revision
 
 LONG_CONTEXT: Final = 10_000
 
@@ -49,7 +49,7 @@ def framed_prompt(
     body: str,
     context: Sequence[TaskOutput] = (),
     *,
-    missing: Sequence[Missing] = (),
+    missing: Sequence[MissingOutput] = (),
     given: Mapping[str, str] = MappingProxyType({}),
     memory: Mapping[str, Sequence[MemoryEntry]] = MappingProxyType({}),
     revision: Revision | None = None,

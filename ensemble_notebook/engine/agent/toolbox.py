@@ -24,8 +24,8 @@ from ensemble_notebook.domain.definitions.tool import (
 )
 from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
 from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.threads.callables import Caller, is_async
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller, is_async
 from ensemble_notebook.errors import Problem, ToolExecutionError, ValidationError, did_you_mean, message_of, one_line
 
 _TEXT_INPUT: Final = {
@@ -61,7 +61,7 @@ class NativeTool:
     """A tool of the engine itself: it knows the span of its call, and answers in its own words."""
 
     spec: ToolSpec
-    answer: Callable[[dict[str, Any], Scope], Awaitable[ToolAnswer]]
+    answer: Callable[[dict[str, Any], SpanEmitter], Awaitable[ToolAnswer]]
 
 
 class Toolbox:
@@ -95,7 +95,7 @@ class Toolbox:
         whole._tools = self._tools | {each.spec.name: each for each in natives}
         return whole
 
-    async def answer(self, call: ToolCall, caller: Caller, scope: Scope) -> ToolAnswer:
+    async def answer(self, call: ToolCall, caller: FunctionCaller, span: SpanEmitter) -> ToolAnswer:
         """Run a requested call, in its span. A fault of the tool or the request is told to the model (E13).
 
         Raises:
@@ -109,7 +109,7 @@ class Toolbox:
         if mismatch:
             return ToolAnswer(f"Error: the arguments of tool {call.name!r} don't fit: {mismatch}", ToolOutcome.FAILURE)
         if isinstance(tool, NativeTool):
-            return await tool.answer(arguments, scope)
+            return await tool.answer(arguments, span)
         try:
             return _answer(await caller.call(f"tool {call.name}", tool.function, arguments))
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model (E13)

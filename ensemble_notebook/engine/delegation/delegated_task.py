@@ -16,26 +16,26 @@ from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
 from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskInputPrepared, TaskSkipped, TaskStarted
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Member
-from ensemble_notebook.engine.agent.agent_loop import Approval
-from ensemble_notebook.engine.agent.agent_runner import Assigner, Job, JobResult
+from ensemble_notebook.engine.agent.agent_loop import ToolApproval
+from ensemble_notebook.engine.agent.agent_runner import AgentRequest, AgentRunner, WorkResult
 from ensemble_notebook.engine.agent.prompts import system_prompt, user_prompt
 from ensemble_notebook.engine.agent.structured_output import OutputFormat, output_format
 from ensemble_notebook.engine.agent.toolbox import NativeTool, result_text
 from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.specs.task_brief import drop_of
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.specs.resolved_task import abandonment_in
 from ensemble_notebook.errors import message_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commission:
+class DelegatedTask:
     """What one member of a team is asked to do.
 
     Attributes:
         name: of the work.
         member: who.
         request: as policies left it.
-        natives, rate_limits, approve: as of a `Job`; those of the task that the work is part of.
+        natives, rate_limits, approve: as of an `AgentRequest`; those of the task that the work is part of.
     """
 
     name: str
@@ -43,43 +43,45 @@ class Commission:
     request: DelegationRequest
     natives: tuple[NativeTool, ...] = ()
     rate_limits: tuple[RateLimit, ...] = ()
-    approve: Approval | None = None
+    approve: ToolApproval | None = None
 
 
-async def carry_out(commission: Commission, assigner: Assigner, clock: Clock, delegation: Scope) -> TaskOutput:
+async def run_delegated(
+    delegated: DelegatedTask, agent_runner: AgentRunner, clock: Clock, delegation: SpanEmitter
+) -> TaskOutput:
     """Have the work done, in a span inside the delegation's.
 
     Raises:
         Exception: whatever ended it.
     """
-    agent, request = commission.member.agent, commission.request
+    agent, request = delegated.member.agent, delegated.request
     stream, started = delegation.stream, clock.monotonic()
-    scope = Scope(stream, stream.new_span_id(), delegation.span_id, commission.name, delegation.phase)
+    span = SpanEmitter(stream, stream.new_span_id(), delegation.span_id, delegated.name, delegation.phase)
     description = request.task_description
-    scope.emit(TaskStarted, agent=agent.role, description=description, index=None, total=None, queued_s=0.0)
+    span.emit(TaskStarted, agent=agent.role, description=description, index=None, total=None, queued_s=0.0)
     try:
-        port = await assigner.port(commission.member.llm, agent, description)
-        result = await assigner.work(_job(commission, scope), port, scope, lambda _: None)
+        port = await agent_runner.port(delegated.member.llm, agent, description)
+        result = await agent_runner.work(_request(delegated, span), port, span, lambda _: None)
     except asyncio.CancelledError as stopped:
-        scope.emit(TaskFailed, agent=agent.role, error=stopped, status=SpanStatus.CANCELLED)
+        span.emit(TaskFailed, agent=agent.role, error=stopped, status=SpanStatus.CANCELLED)
         raise
     except Exception as error:
-        if (drop := drop_of(error)) is not None:
-            scope.emit(TaskSkipped, reason=message_of(drop))
+        if (drop := abandonment_in(error)) is not None:
+            span.emit(TaskSkipped, reason=message_of(drop))
         else:
-            scope.emit(TaskFailed, agent=agent.role, error=error, status=SpanStatus.ERROR)
+            span.emit(TaskFailed, agent=agent.role, error=error, status=SpanStatus.ERROR)
         raise
-    output = _output(commission, result, clock, started)
-    scope.emit(TaskCompleted, output=output)
+    output = _output(delegated, result, clock, started)
+    span.emit(TaskCompleted, output=output)
     return output
 
 
-def _output(commission: Commission, result: JobResult, clock: Clock, started: float) -> TaskOutput:
+def _output(delegated: DelegatedTask, result: WorkResult, clock: Clock, started: float) -> TaskOutput:
     return TaskOutput(
-        name=commission.name,
+        name=delegated.name,
         raw=result.text,
-        task_description=commission.request.task_description,
-        agent_role=commission.member.agent.role,
+        task_description=delegated.request.task_description,
+        agent_role=delegated.member.agent.role,
         completed_at=clock.now(),
         duration=timedelta(seconds=clock.monotonic() - started),
         tool_call_count=result.tool_calls,
@@ -87,8 +89,8 @@ def _output(commission: Commission, result: JobResult, clock: Clock, started: fl
     )
 
 
-def _job(commission: Commission, scope: Scope) -> Job:
-    agent, request = commission.member.agent, commission.request
+def _request(delegated: DelegatedTask, span: SpanEmitter) -> AgentRequest:
+    agent, request = delegated.member.agent, delegated.request
     system = system_prompt(agent, agent.goal)
     output = _format(request.expected_output_schema)
     expected = request.expected_output_schema if output is None else None
@@ -98,21 +100,21 @@ def _job(commission: Commission, scope: Scope) -> Job:
         text = user_prompt(
             request.task_description, expected or STOCK_EXPECTED_OUTPUT, given=given, output_format=output_format
         )
-        scope.emit(TaskInputPrepared, system_prompt=system, user_prompt=text, context=())
+        span.emit(TaskInputPrepared, system_prompt=system, user_prompt=text, context=())
         return text
 
-    return Job(
+    return AgentRequest(
         agent=agent,
-        llm=commission.member.llm,
+        llm=delegated.member.llm,
         description=request.task_description,
         system=system,
         user=user,
         tools=tuple(agent.tools),
-        natives=commission.natives,
+        natives=delegated.natives,
         output=output,
         max_output_retries=request.max_output_retries,
-        rate_limits=commission.rate_limits,
-        approve=commission.approve,
+        rate_limits=delegated.rate_limits,
+        approve=delegated.approve,
     )
 
 

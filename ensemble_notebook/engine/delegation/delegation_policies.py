@@ -10,11 +10,11 @@ from ensemble_notebook.domain.definitions.delegation import (
     DelegationRequest,
     PolicyVerdict,
 )
-from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import one_line
 
 
-class Refused(Exception):  # noqa: N818 - no error
+class DelegationRefused(Exception):  # noqa: N818 - no error
     """A delegation that is not to be. `error` is what broke, where nobody refused and something did."""
 
     def __init__(self, reason: str, error: Exception | None = None) -> None:
@@ -23,29 +23,31 @@ class Refused(Exception):  # noqa: N818 - no error
         self.error = error
 
 
-async def judge(
-    policy: Any, request: DelegationRequest, context: DelegationContext, caller: Caller
+async def apply_policy(
+    policy: Any, request: DelegationRequest, context: DelegationContext, caller: FunctionCaller
 ) -> DelegationRequest:
     """The request to go on with: the same one, or what the policy made of it.
 
     Raises:
-        Refused: the policy rejects, raises, or says nothing that can be understood.
+        DelegationRefused: the policy rejects, raises, or says nothing that can be understood.
     """
     name = getattr(policy, "__name__", type(policy).__name__)
     function = getattr(policy, "evaluate", None) or policy
     try:
         result = await caller.call(f"policy {name}", function, request, context)
     except Exception as error:
-        raise Refused(f"Policy {name!r} failed: {one_line(error)}", error) from error
+        raise DelegationRefused(f"Policy {name!r} failed: {one_line(error)}", error) from error
     match result:
         case DelegationPolicyResult(verdict=PolicyVerdict.ALLOW):
             return request
         case DelegationPolicyResult(verdict=PolicyVerdict.REJECT):
-            raise Refused(str(result.reason or "").strip() or f"Policy {name!r} rejected it, and gave no reason")
+            raise DelegationRefused(
+                str(result.reason or "").strip() or f"Policy {name!r} rejected it, and gave no reason"
+            )
         case DelegationPolicyResult(verdict=PolicyVerdict.MODIFY, request=DelegationRequest() as changed):
             return changed
     fault = f"Policy {name!r} must return allow(), reject(reason) or modify(request), and returned {_shown(result)}"
-    raise Refused(fault, TypeError(fault))
+    raise DelegationRefused(fault, TypeError(fault))
 
 
 def _shown(result: Any) -> str:

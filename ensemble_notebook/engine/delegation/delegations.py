@@ -22,17 +22,17 @@ from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.derived_agent import role_slug
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
-from ensemble_notebook.engine.agent.agent_runner import Assigner
+from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.toolbox import NativeTool, ToolAnswer
-from ensemble_notebook.engine.delegation.delegated_task import Commission, carry_out
-from ensemble_notebook.engine.delegation.delegation_policies import Refused, judge
-from ensemble_notebook.engine.delegation.worker_team import Team, named
+from ensemble_notebook.engine.delegation.delegated_task import DelegatedTask, run_delegated
+from ensemble_notebook.engine.delegation.delegation_policies import DelegationRefused, apply_policy
+from ensemble_notebook.engine.delegation.team_members import TeamMembers, quote_roles
 from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.review.task_gates import Gates
-from ensemble_notebook.engine.specs.run_spec import Order
-from ensemble_notebook.engine.specs.task_brief import drop_of
-from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.review.task_gates import TaskGates
+from ensemble_notebook.engine.specs.resolved_task import abandonment_in
+from ensemble_notebook.engine.specs.run_spec import RunSpec
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import message_of, one_line
 
 _FIELDS: Final = {
@@ -81,7 +81,7 @@ class Peer:
 
     tool: Final = DELEGATE
 
-    def __init__(self, role: str, work: str, depth: int, max_depth: int, team: Team) -> None:
+    def __init__(self, role: str, work: str, depth: int, max_depth: int, team: TeamMembers) -> None:
         self.role = role
         self.depth = depth
         self.work_prefix = f"{work}."
@@ -95,7 +95,7 @@ class Peer:
         if self.depth > self._max_depth:
             return f"The delegation depth limit of {self._max_depth} is reached; do the work yourself"
         if same_role(role) == same_role(self.role):
-            return f"Agent {self.role!r} can't delegate to itself. Available: {named(self.available())}"
+            return f"Agent {self.role!r} can't delegate to itself. Available: {quote_roles(self.available())}"
         return self._team.objection(role, asked_by=self.role)
 
     def approved(self, role: str) -> None:
@@ -113,17 +113,23 @@ class Delegations:
     """
 
     def __init__(
-        self, order: Order, team: Team, assigner: Assigner, gates: Gates, caller: Caller, clock: Clock
+        self,
+        spec: RunSpec,
+        team: TeamMembers,
+        agent_runner: AgentRunner,
+        gates: TaskGates,
+        caller: FunctionCaller,
+        clock: Clock,
     ) -> None:
-        self.policies = order.delegation_policies
-        self.max_depth = order.max_delegation_depth
+        self.policies = spec.delegation_policies
+        self.max_depth = spec.max_delegation_depth
         self.team = team
-        self.assigner = assigner
+        self.agent_runner = agent_runner
         self.gates = gates
         self.caller = caller
         self.clock = clock
         self.admission = asyncio.Lock()
-        self._planned = frozenset(task.name for task in order.plan.tasks)
+        self._planned = frozenset(task.name for task in spec.plan.tasks)
         self._numbers: Counter[str] = Counter()
 
     def tools(self, node: TaskNode, agent: Agent, work: str, depth: int = 1) -> tuple[NativeTool, ...]:
@@ -144,7 +150,7 @@ class Delegations:
         spec = ToolSpec(
             name=delegator.tool,
             description=f"Have another agent do a piece of work, and get its result. Agents: "
-            f"{named(delegator.available())}.",
+            f"{quote_roles(delegator.available())}.",
             parameters={
                 "type": "object",
                 "properties": {name: {"type": "string", "description": text} for name, text in _FIELDS.items()},
@@ -152,13 +158,13 @@ class Delegations:
             },
         )
 
-        async def answer(arguments: dict[str, Any], scope: Scope) -> ToolAnswer:
+        async def answer(arguments: dict[str, Any], span: SpanEmitter) -> ToolAnswer:
             role, description = (_text(arguments, name) for name in _FIELDS)
             if not role or not description:
                 text = f"Error: {delegator.tool} needs an agent_role and a task_description, and neither may be blank."
                 return ToolAnswer(text, ToolOutcome.FAILURE)
             request = DelegationRequest(agent_role=self.team.canonical(role), task_description=description)
-            return await _Attempt(self, delegator, node, request, scope.child()).run()
+            return await _Attempt(self, delegator, node, request, span.child()).run()
 
         return NativeTool(spec, answer)
 
@@ -176,33 +182,33 @@ class _Attempt:
     """One delegation, from the request to the response."""
 
     def __init__(
-        self, desk: Delegations, delegator: Delegator, node: TaskNode, request: DelegationRequest, scope: Scope
+        self, desk: Delegations, delegator: Delegator, node: TaskNode, request: DelegationRequest, span: SpanEmitter
     ) -> None:
         self._desk = desk
         self._delegator = delegator
         self._node = node
         self._request = request
-        self._scope = scope
+        self._span = span
         self._started = desk.clock.monotonic()
 
     async def run(self) -> ToolAnswer:
         """What the delegator is told.
 
         Raises:
-            Dropped, BudgetExceededError, asyncio.CancelledError: the whole task is not to go on.
+            TaskAbandoned, BudgetExceededError, asyncio.CancelledError: the whole task is not to go on.
         """
         delegator = self._delegator
-        self._scope.emit(DelegationStarted, delegator=delegator.role, depth=delegator.depth, request=self._request)
+        self._span.emit(DelegationStarted, delegator=delegator.role, depth=delegator.depth, request=self._request)
         try:
             await self._admit()
             output = await self._work()
         except asyncio.CancelledError as stopped:
             self._fail("It was cancelled", SpanStatus.CANCELLED, stopped)
             raise
-        except Refused as refusal:
+        except DelegationRefused as refusal:
             return self._fail(refusal.reason, SpanStatus.ERROR, refusal.error)
         except Exception as error:
-            drop = drop_of(error)
+            drop = abandonment_in(error)
             if drop is not None:
                 self._fail(message_of(drop), SpanStatus.CANCELLED, drop)
                 raise
@@ -214,7 +220,7 @@ class _Attempt:
         """Let guards and policies look at the request, which may be another one afterwards.
 
         Raises:
-            Refused: one of them is against it.
+            DelegationRefused: one of them is against it.
         """
         desk, delegator = self._desk, self._delegator
         context = DelegationContext(
@@ -226,7 +232,7 @@ class _Attempt:
         async with desk.admission:
             self._guard()
             for policy in desk.policies:
-                changed = await judge(policy, self._request, context, desk.caller)
+                changed = await apply_policy(policy, self._request, context, desk.caller)
                 if changed is not self._request:
                     role = desk.team.canonical(changed.agent_role)
                     self._request = replace(changed, task_id=self._request.task_id, agent_role=role)
@@ -236,9 +242,9 @@ class _Attempt:
     def _guard(self) -> None:
         request = self._request
         if not request.agent_role or not request.task_description.strip():
-            raise Refused("A policy left no agent or no task in the request")
+            raise DelegationRefused("A policy left no agent or no task in the request")
         if (objection := self._delegator.objection(request.agent_role)) is not None:
-            raise Refused(objection)
+            raise DelegationRefused(objection)
 
     async def _work(self) -> TaskOutput:
         desk, node, request = self._desk, self._node, self._request
@@ -246,7 +252,7 @@ class _Attempt:
         agent = member.agent
         name, depth = desk.name(self._delegator, agent.role), self._delegator.depth + 1
         natives = (*desk.gates.tools(node, agent, agent.tools), *desk.tools(node, agent, name, depth))
-        commission = Commission(
+        delegated = DelegatedTask(
             name=name,
             member=member,
             request=request,
@@ -254,18 +260,18 @@ class _Attempt:
             rate_limits=() if node.task.rate_limit is None else (node.task.rate_limit,),
             approve=desk.gates.approval(node, agent),
         )
-        return await carry_out(commission, desk.assigner, desk.clock, self._scope)
+        return await run_delegated(delegated, desk.agent_runner, desk.clock, self._span)
 
     def _complete(self, output: TaskOutput) -> ToolAnswer:
         status = DelegationStatus.SUCCESS if output.raw.strip() else DelegationStatus.PARTIAL
         response = self._response(status, raw_output=output.raw, parsed_output=output.parsed_output)
-        self._scope.emit(DelegationCompleted, request=self._request, response=response, output=output)
+        self._span.emit(DelegationCompleted, request=self._request, response=response, output=output)
         self._delegator.completed(output)
         return ToolAnswer(output.raw or f"Agent {output.agent_role!r} gave an empty answer.", ToolOutcome.SUCCESS)
 
     def _fail(self, reason: str, status: SpanStatus, error: BaseException | None) -> ToolAnswer:
         response = self._response(DelegationStatus.FAILURE, errors=(reason,))
-        self._scope.emit(DelegationFailed, request=self._request, response=response, status=status, error=error)
+        self._span.emit(DelegationFailed, request=self._request, response=response, status=status, error=error)
         return ToolAnswer(f"Error: {reason}", ToolOutcome.FAILURE)
 
     def _response(self, status: DelegationStatus, **facts: Any) -> DelegationResponse:

@@ -17,10 +17,10 @@ from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.engine.agent.prompts import system_prompt
-from ensemble_notebook.engine.delegation.constraint_keeper import ConstraintKeeper
-from ensemble_notebook.engine.delegation.worker_team import Team, named
-from ensemble_notebook.engine.specs.run_spec import Order
-from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.delegation.constraint_tracker import ConstraintTracker
+from ensemble_notebook.engine.delegation.team_members import TeamMembers, quote_roles
+from ensemble_notebook.engine.specs.run_spec import RunSpec
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import ConstraintViolationError
 
 _HOW_TO: Final = (
@@ -42,15 +42,15 @@ class Manager:
     depth: Final = 1
     work_prefix: Final = ""
 
-    def __init__(self, order: Order, team: Team) -> None:
+    def __init__(self, spec: RunSpec, team: TeamMembers) -> None:
         self.delegated: list[TaskOutput] = []
-        self._graph = order.graph
+        self._graph = spec.graph
         self._team = team
-        constraints = order.constraints or HierarchicalConstraints()
-        self._keeper = ConstraintKeeper(constraints)
-        self._prompt = order.manager_prompt or PlainPrompt(constraints)
+        constraints = spec.constraints or HierarchicalConstraints()
+        self._tracker = ConstraintTracker(constraints)
+        self._prompt = spec.manager_prompt or DefaultManagerPrompt(constraints)
 
-    async def prompts(self, description: str, inputs: Mapping[str, Any], caller: Caller) -> tuple[str, str]:
+    async def prompts(self, description: str, inputs: Mapping[str, Any], caller: FunctionCaller) -> tuple[str, str]:
         """The system prompt, and what the user prompt is about.
 
         Args:
@@ -75,13 +75,13 @@ class Manager:
         return self._team.roles()
 
     def objection(self, role: str) -> str | None:
-        return self._team.objection(role) or self._keeper.objection(role)
+        return self._team.objection(role) or self._tracker.objection(role)
 
     def approved(self, role: str) -> None:
-        self._keeper.approve(role)
+        self._tracker.approve(role)
 
     def completed(self, output: TaskOutput) -> None:
-        self._keeper.complete(output.agent_role)
+        self._tracker.complete(output.agent_role)
         self.delegated.append(output)
 
     def check(self) -> None:
@@ -90,7 +90,7 @@ class Manager:
         Raises:
             ConstraintViolationError: not so.
         """
-        if violations := self._keeper.violations():
+        if violations := self._tracker.violations():
             raise ConstraintViolationError(violations, self.delegated)
 
 
@@ -109,7 +109,7 @@ def _managed_tasks(graph: Graph, inputs: Mapping[str, Any], description: str) ->
     )
 
 
-class PlainPrompt:
+class DefaultManagerPrompt:
     """The strategy where the ensemble has none: a roster, rules and a list of tasks.
 
     Async, since it waits for nothing: it needs no thread, as the user's own do.
@@ -148,13 +148,13 @@ def _task_section(task: ManagedTask) -> str:
 def _rules(constraints: HierarchicalConstraints) -> Iterable[str]:
     """The constraints in words, so that a manager does not have to learn them from refusals."""
     if constraints.allowed_workers:
-        yield f"Delegate only to: {named(constraints.allowed_workers)}."
+        yield f"Delegate only to: {quote_roles(constraints.allowed_workers)}."
     if constraints.required_workers:
-        yield f"Delegate at least once to each of: {named(constraints.required_workers)}."
+        yield f"Delegate at least once to each of: {quote_roles(constraints.required_workers)}."
     if constraints.global_max_delegations:
         yield f"Delegations in total: at most {constraints.global_max_delegations}."
     for role, cap in constraints.max_calls_per_worker.items():
         yield f"Delegations to {role!r}: at most {cap}."
     for number, stage in enumerate(constraints.required_stages, start=1):
         before = "" if number == 1 else f", after everybody of stage {number - 1} is done"
-        yield f"Stage {number}: {named(stage)}{before}."
+        yield f"Stage {number}: {quote_roles(stage)}{before}."

@@ -43,7 +43,7 @@ class EventStream:
         """Seconds since the run started."""
         return self._clock.monotonic() - self._zero
 
-    def emit(self, kind: type[Event], scope: Scope, fields: dict[str, Any]) -> None:
+    def emit(self, kind: type[Event], span: SpanEmitter, fields: dict[str, Any]) -> None:
         """Write one event. After `close`, nothing is written: a tool that outlives its run has no voice any more."""
         if self._is_closed:
             return
@@ -51,13 +51,13 @@ class EventStream:
         event = kind(
             run_id=self.run_id,
             seq=len(self.events),
-            span_id=scope.span_id,
-            parent_id=scope.parent_id,
+            span_id=span.span_id,
+            parent_id=span.parent_id,
             time=self._started_at + timedelta(seconds=offset),
             offset_s=offset,
-            task=scope.task,
-            phase=scope.phase,
-            depends_on=scope.depends_on,
+            task=span.task,
+            phase=span.phase,
+            depends_on=span.depends_on,
             **fields,
         )
         self.events.append(event)
@@ -69,7 +69,7 @@ class EventStream:
         self._is_closed = True
 
 
-class Scope:
+class SpanEmitter:
     """A span under construction: the place from which events are emitted."""
 
     __slots__ = ("depends_on", "parent_id", "phase", "span_id", "stream", "task")
@@ -94,6 +94,6 @@ class Scope:
         """Write an event that belongs to this span."""
         self.stream.emit(kind, self, fields)
 
-    def child(self) -> Scope:
+    def child(self) -> SpanEmitter:
         """A new span inside this one, of the same task and phase."""
-        return Scope(self.stream, self.stream.new_span_id(), self.span_id, self.task, self.phase)
+        return SpanEmitter(self.stream, self.stream.new_span_id(), self.span_id, self.task, self.phase)

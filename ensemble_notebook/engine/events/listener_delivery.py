@@ -25,7 +25,7 @@ def wants_tokens(listeners: Sequence[Any]) -> bool:
     return any(getattr(listener, "wants_tokens", False) for listener in listeners)
 
 
-class Delivery:
+class ListenerDelivery:
     """The queues of all listeners of one run. Listeners see the caller's context variables."""
 
     def __init__(self, listeners: Sequence[Any]) -> None:

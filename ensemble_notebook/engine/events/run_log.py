@@ -33,7 +33,7 @@ Line = tuple[Any, ...]  # level, format, arguments
 _TALK: Final = -1  # stands for DEBUG, or INFO where the ensemble or the agent is verbose
 
 
-class LogView:
+class RunLogger:
     """Writes a run's events to ``ensemble_notebook.run``.
 
     Records carry ``run_id``, ``task``, ``task_index`` (from 1; None for work that stands in no plan, such as delegated

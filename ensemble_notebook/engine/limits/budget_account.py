@@ -12,18 +12,18 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
-from ensemble_notebook.engine.limits.budget_ledger import Claim, Ledger, Stage
-from ensemble_notebook.engine.threads.cross_thread_event import Waiter
+from ensemble_notebook.engine.limits.budget_ledger import BudgetLedger, Reservation, ReservationState
+from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
 
 
-class Account:
-    """A `Ledger` behind a lock, and those who wait for it."""
+class BudgetAccount:
+    """A `BudgetLedger` behind a lock, and those who wait for it."""
 
     def __init__(self, budget: Budget) -> None:
         # Re-entrant, since a coroutine that nobody runs any more may be collected, and withdraw, at any place.
         self._lock = threading.RLock()
-        self._ledger = Ledger(budget)
-        self._waiters: dict[Claim, Waiter] = {}
+        self._ledger = BudgetLedger(budget)
+        self._waiters: dict[Reservation, CrossThreadEvent] = {}
 
     @property
     def booked(self) -> Spending:
@@ -42,45 +42,45 @@ class Account:
         with self._lock:
             return self._ledger.left(limit)
 
-    def ask(self, claim: Claim) -> Waiter | None:
-        """Ask the ledger. Where the claim has to wait, whom to await; it is decided then."""
+    def ask(self, reservation: Reservation) -> CrossThreadEvent | None:
+        """Ask the ledger. Where the reservation has to wait, whom to await; it is decided then."""
         with self._lock:
-            self._ledger.ask(claim)
-            if claim.stage is not Stage.WAITING:
+            self._ledger.ask(reservation)
+            if reservation.state is not ReservationState.WAITING:
                 return None
-            waiter = self._waiters[claim] = Waiter()
+            waiter = self._waiters[reservation] = CrossThreadEvent()
             return waiter
 
-    def send(self, claim: Claim) -> None:
+    def send(self, reservation: Reservation) -> None:
         """The request goes out."""
         with self._lock:
-            self._ledger.send(claim)
+            self._ledger.send(reservation)
 
-    def settle(self, claim: Claim, taken: Spending | None) -> None:
+    def settle(self, reservation: Reservation, taken: Spending | None) -> None:
         """The request is over; None where nobody knows what it took."""
         with self._lock:
-            self._wake(self._ledger.settle(claim, taken))
+            self._wake(self._ledger.settle(reservation, taken))
 
-    def withdraw(self, claim: Claim) -> None:
+    def withdraw(self, reservation: Reservation) -> None:
         """The request will not be sent, whether it still waits or has its place by now."""
         with self._lock:
-            self._waiters.pop(claim, None)
-            self._wake(self._ledger.withdraw(claim))
+            self._waiters.pop(reservation, None)
+            self._wake(self._ledger.withdraw(reservation))
 
-    def _wake(self, decided: Iterable[Claim]) -> None:
-        for claim in decided:
-            if not self._waiters.pop(claim).call():
-                self._wake(self._ledger.withdraw(claim))
+    def _wake(self, decided: Iterable[Reservation]) -> None:
+        for reservation in decided:
+            if not self._waiters.pop(reservation).call():
+                self._wake(self._ledger.withdraw(reservation))
 
 
-_accounts: Final[WeakKeyDictionary[Budget, Account]] = WeakKeyDictionary()
+_accounts: Final[WeakKeyDictionary[Budget, BudgetAccount]] = WeakKeyDictionary()
 _lock: Final = threading.Lock()
 
 
-def account_of(budget: Budget) -> Account:
+def get_account(budget: Budget) -> BudgetAccount:
     """The account of a budget, opened at first use; the object is the identity, and both end together."""
     with _lock:
         account = _accounts.get(budget)
         if account is None:
-            account = _accounts[budget] = Account(budget)
+            account = _accounts[budget] = BudgetAccount(budget)
         return account

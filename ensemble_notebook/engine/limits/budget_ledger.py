@@ -17,16 +17,16 @@ from ensemble_notebook.domain.definitions.limits import Budget, Spending
 
 # The output of a model without a limit of its own: a quarter of what is left, so that one request can't take it all.
 # Not less than a useful answer, which is waited for instead; not more than all models take for their `max_tokens`.
-SHARE: Final = 4
-LEAST_OUTPUT: Final = 256
-MOST_OUTPUT: Final = 4096
+OUTPUT_SHARE_DIVISOR: Final = 4
+MIN_OUTPUT_TOKENS: Final = 256
+MAX_OUTPUT_TOKENS: Final = 4096
 
 NOTHING: Final = Spending()
 ONE_CALL: Final = Spending(llm_calls=1)
 
 
-class Stage(Enum):
-    """How far a claim has come."""
+class ReservationState(Enum):
+    """How far a reservation has come."""
 
     WAITING = auto()
     REFUSED = auto()
@@ -36,7 +36,7 @@ class Stage(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Claim:
+class Reservation:
     """One physical request: its worst case, and what becomes of it.
 
     Attributes:
@@ -44,18 +44,18 @@ class Claim:
         output_tokens: at most; None where the model has no limit.
         input_cost: of that input, at its dearest.
         output_rate: of one token of output.
-        stage: changed by the ledger only, as everything below.
+        state: changed by the ledger only, as everything below.
         max_tokens: the output that was granted to a model without a limit; None where nothing limits it.
         held: the worst case that is reserved.
         exceeded, needed: the limit for which it was refused, and the least that it would have taken.
-        warning: what is spent or held, where this claim is the first to come near a limit.
+        warning: what is spent or held, where this reservation is the first to come near a limit.
     """
 
     input_tokens: int
     output_tokens: int | None
     input_cost: Decimal = Decimal(0)
     output_rate: Decimal = Decimal(0)
-    stage: Stage = field(default=Stage.WAITING, init=False)
+    state: ReservationState = field(default=ReservationState.WAITING, init=False)
     max_tokens: int | None = field(default=None, init=False)
     held: Spending = field(default=NOTHING, init=False)
     exceeded: str | None = field(default=None, init=False)
@@ -68,96 +68,96 @@ class Claim:
         return Spending(cost=cost, tokens=self.input_tokens + output_tokens, llm_calls=1)
 
 
-class Ledger:
+class BudgetLedger:
     """The account of one budget. It keeps the limits, not the `Budget`, whose end is the ledger's end."""
 
     def __init__(self, budget: Budget) -> None:
         self._limits = {name: Decimal(limit) for name, limit in budget.limits.items()}
         self._warn_at: Decimal | None = Decimal(str(budget.warn_at))
-        self._line: deque[Claim] = deque()
+        self._line: deque[Reservation] = deque()
         self.booked = NOTHING
         self.held = NOTHING
 
-    def ask(self, claim: Claim) -> None:
-        """Hold the worst case of a claim, refuse it, or let it wait; its stage says which."""
-        if not self._refuses(claim) and (self._line or not self._grants(claim)):
-            self._line.append(claim)
+    def ask(self, reservation: Reservation) -> None:
+        """Hold the worst case of a reservation, refuse it, or let it wait; its state says which."""
+        if not self._refuses(reservation) and (self._line or not self._grants(reservation)):
+            self._line.append(reservation)
 
-    def send(self, claim: Claim) -> None:
+    def send(self, reservation: Reservation) -> None:
         """The request goes out. From now on it counts as a call, whatever comes of it: the server counts it, too."""
-        claim.stage = Stage.SENT
-        claim.held -= ONE_CALL
+        reservation.state = ReservationState.SENT
+        reservation.held -= ONE_CALL
         self.held -= ONE_CALL
         self.booked += ONE_CALL
 
-    def settle(self, claim: Claim, taken: Spending | None) -> list[Claim]:
+    def settle(self, reservation: Reservation, taken: Spending | None) -> list[Reservation]:
         """The request is over. None where nobody knows what it took: then its worst case stays booked.
 
         Returns:
             Claims that waited and are decided now.
         """
-        self.booked += claim.held if taken is None else taken
-        return self._release(claim)
+        self.booked += reservation.held if taken is None else taken
+        return self._release(reservation)
 
-    def withdraw(self, claim: Claim) -> list[Claim]:
-        """The request will not be sent. Does nothing to a claim that was refused, sent or withdrawn before.
+    def withdraw(self, reservation: Reservation) -> list[Reservation]:
+        """The request will not be sent. Does nothing to a reservation that was refused, sent or withdrawn before.
 
         Returns:
             Claims that waited and are decided now.
         """
-        if claim.stage is Stage.WAITING:
-            self._line.remove(claim)
-        elif claim.stage is not Stage.HELD:
+        if reservation.state is ReservationState.WAITING:
+            self._line.remove(reservation)
+        elif reservation.state is not ReservationState.HELD:
             return []
-        return self._release(claim)
+        return self._release(reservation)
 
     def left(self, name: str) -> Decimal:
-        """What is left of a limit for claims that wait until nothing is held any more."""
+        """What is left of a limit for reservations that wait until nothing is held any more."""
         return self._limits[name] - self.booked.amount(name)
 
-    def _release(self, claim: Claim) -> list[Claim]:
-        claim.stage = Stage.OVER
-        self.held -= claim.held
-        claim.held = NOTHING
+    def _release(self, reservation: Reservation) -> list[Reservation]:
+        reservation.state = ReservationState.OVER
+        self.held -= reservation.held
+        reservation.held = NOTHING
         decided = []
         while self._line and (self._refuses(self._line[0]) or self._grants(self._line[0])):
             decided.append(self._line.popleft())
         return decided
 
-    def _refuses(self, claim: Claim) -> bool:
+    def _refuses(self, reservation: Reservation) -> bool:
         """Whether it can never fit, because the least that it needs is more than what is not yet booked."""
-        least = claim.worst(LEAST_OUTPUT if self._is_shared(claim) else claim.output_tokens or 0)
+        least = reservation.worst(MIN_OUTPUT_TOKENS if self._is_shared(reservation) else reservation.output_tokens or 0)
         exceeded = next((name for name in self._limits if least.amount(name) > self.left(name)), None)
         if exceeded is None:
             return False
-        claim.stage, claim.exceeded, claim.needed = Stage.REFUSED, exceeded, least
+        reservation.state, reservation.exceeded, reservation.needed = ReservationState.REFUSED, exceeded, least
         return True
 
-    def _grants(self, claim: Claim) -> bool:
+    def _grants(self, reservation: Reservation) -> bool:
         """Whether it fits beside all that is held; then it is held, too."""
-        claim.max_tokens = self._share(claim) if self._is_shared(claim) else None
-        worst = claim.worst(claim.max_tokens or claim.output_tokens or 0)
+        reservation.max_tokens = self._share(reservation) if self._is_shared(reservation) else None
+        worst = reservation.worst(reservation.max_tokens or reservation.output_tokens or 0)
         used = self.booked + self.held + worst
         if any(used.amount(name) > limit for name, limit in self._limits.items()):
             return False
-        claim.stage, claim.held = Stage.HELD, worst
+        reservation.state, reservation.held = ReservationState.HELD, worst
         self.held += worst
         if self._warn_at is not None and any(
             used.amount(name) >= self._warn_at * limit for name, limit in self._limits.items()
         ):
-            claim.warning, self._warn_at = used, None
+            reservation.warning, self._warn_at = used, None
         return True
 
-    def _is_shared(self, claim: Claim) -> bool:
+    def _is_shared(self, reservation: Reservation) -> bool:
         """Whether the budget must limit its output, because nothing else does and it counts."""
-        has_price = "max_cost" in self._limits and claim.output_rate > 0
-        return claim.output_tokens is None and (has_price or "max_tokens" in self._limits)
+        has_price = "max_cost" in self._limits and reservation.output_rate > 0
+        return reservation.output_tokens is None and (has_price or "max_tokens" in self._limits)
 
-    def _share(self, claim: Claim) -> int:
+    def _share(self, reservation: Reservation) -> int:
         """Its part of the output that is still free."""
         free = []
         if "max_tokens" in self._limits:
-            free.append(self.left("max_tokens") - self.held.tokens - claim.input_tokens)
-        if "max_cost" in self._limits and claim.output_rate > 0:
-            free.append((self.left("max_cost") - self.held.cost - claim.input_cost) / claim.output_rate)
-        return max(LEAST_OUTPUT, min(int(min(free)) // SHARE, MOST_OUTPUT))
+            free.append(self.left("max_tokens") - self.held.tokens - reservation.input_tokens)
+        if "max_cost" in self._limits and reservation.output_rate > 0:
+            free.append((self.left("max_cost") - self.held.cost - reservation.input_cost) / reservation.output_rate)
+        return max(MIN_OUTPUT_TOKENS, min(int(min(free)) // OUTPUT_SHARE_DIVISOR, MAX_OUTPUT_TOKENS))

@@ -1,6 +1,6 @@
 """Rate limits: who may send a model request, and when (E37). Knows requests and time; no models and no events.
 
-Each `RateLimit` object is one turnstile of this process, shared by all loops and threads: a bucket that holds one
+Each `RateLimit` object is one token bucket of this process, shared by all loops and threads: a bucket that holds one
 token and gets a new one each interval, and a line before it. A request that several limits apply to goes through all
 of them at the same moment, so each limit holds for what is really sent.
 """
@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.threads.cross_thread_event import Waiter
+from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
 from ensemble_notebook.errors import RateLimitTimeoutError
 
 # Sums of intervals are not exact; a wait of just the timeout is no longer than the timeout.
@@ -28,7 +28,7 @@ _lock: Final = threading.RLock()
 _numbers: Final = count()
 
 
-class Turnstile:
+class TokenBucket:
     """The bucket of one limit and the line before it. Touched under the lock of this module only."""
 
     __slots__ = ("interval_s", "line", "number", "opens_at")
@@ -37,27 +37,27 @@ class Turnstile:
         self.interval_s = interval_s
         self.number = next(_numbers)
         self.opens_at = float("-inf")
-        self.line: deque[Waiter] = deque()
+        self.line: deque[CrossThreadEvent] = deque()
 
     def pass_through(self, now: float) -> None:
         """One request goes; a timer that was early by a hair does not move the schedule."""
         self.opens_at = max(now, self.opens_at) + self.interval_s
 
-    def leave(self, waiter: Waiter) -> None:
+    def leave(self, turn: CrossThreadEvent) -> None:
         """Give up one's place, or make room after going through; whoever is first then is called."""
-        if waiter not in self.line:  # its loop was closed before it was called
+        if turn not in self.line:  # its loop was closed before it was called
             return
-        was_first = self.line[0] is waiter
-        self.line.remove(waiter)
+        was_first = self.line[0] is turn
+        self.line.remove(turn)
         while was_first and self.line and not self.line[0].call():
             self.line.popleft()
 
 
-class Turnstiles:
+class RateLimiter:
     """All that the requests of one agent on one task go through, on one loop."""
 
     def __init__(self, limits: Iterable[RateLimit], clock: Clock) -> None:
-        each_once = [(limit, _turnstile_of(limit)) for limit in dict.fromkeys(limits)]
+        each_once = [(limit, _get_bucket(limit)) for limit in dict.fromkeys(limits)]
         # One order for all, so that nobody waits in a circle; the slowest first, so that no faster one is held up.
         self._all = sorted(each_once, key=lambda pair: (-pair[1].interval_s, pair[1].number))
         self._clock = clock
@@ -66,10 +66,10 @@ class Turnstiles:
         """Go through, if all are open and nobody stands in line."""
         with _lock:
             now = self._clock.monotonic()
-            if any(turnstile.line or turnstile.opens_at > now for _, turnstile in self._all):
+            if any(bucket.line or bucket.opens_at > now for _, bucket in self._all):
                 return False
-            for _, turnstile in self._all:
-                turnstile.pass_through(now)
+            for _, bucket in self._all:
+                bucket.pass_through(now)
         return True
 
     async def wait(self) -> None:
@@ -79,55 +79,57 @@ class Turnstiles:
             RateLimitTimeoutError: at once where those ahead, if none of them gives up, make the wait longer than the
                 limit's `wait_timeout`; else when so much time has passed.
         """
-        places: list[tuple[Turnstile, Waiter]] = []
+        places: list[tuple[TokenBucket, CrossThreadEvent]] = []
         try:
-            for limit, turnstile in self._all:
-                await self._reach(limit, turnstile, places)
+            for limit, bucket in self._all:
+                await self._reach(limit, bucket, places)
             with _lock:
                 now = self._clock.monotonic()
-                for turnstile, _ in places:
-                    turnstile.pass_through(now)
+                for bucket, _ in places:
+                    bucket.pass_through(now)
         finally:
             with _lock:
-                for turnstile, waiter in places:
-                    turnstile.leave(waiter)
+                for bucket, turn in places:
+                    bucket.leave(turn)
 
-    async def _reach(self, limit: RateLimit, turnstile: Turnstile, places: list[tuple[Turnstile, Waiter]]) -> None:
-        """Become the first in a line, and have the turnstile open."""
+    async def _reach(
+        self, limit: RateLimit, bucket: TokenBucket, places: list[tuple[TokenBucket, CrossThreadEvent]]
+    ) -> None:
+        """Become the first in a line, and have the bucket open."""
         began = self._clock.monotonic()
         latest = began + limit.wait_timeout + _ROUNDING_S
-        waiter = Waiter()
+        turn = CrossThreadEvent()
         with _lock:
-            ahead = len(turnstile.line)
-            if max(began, turnstile.opens_at) + ahead * turnstile.interval_s > latest:
+            ahead = len(bucket.line)
+            if max(began, bucket.opens_at) + ahead * bucket.interval_s > latest:
                 raise RateLimitTimeoutError(limit, limit.wait_timeout)
-            turnstile.line.append(waiter)
-            places.append((turnstile, waiter))
+            bucket.line.append(turn)
+            places.append((bucket, turn))
         if ahead:
-            await _in_time(waiter, limit)
-        opens_at = turnstile.opens_at
+            await _in_time(turn, limit)
+        opens_at = bucket.opens_at
         if opens_at > latest:
             raise RateLimitTimeoutError(limit, limit.wait_timeout)
         if (delay := opens_at - self._clock.monotonic()) > 0:
             await asyncio.sleep(delay)
 
 
-async def _in_time(waiter: Waiter, limit: RateLimit) -> None:
+async def _in_time(turn: CrossThreadEvent, limit: RateLimit) -> None:
     deadline = asyncio.timeout(limit.wait_timeout)
     try:
         async with deadline:
-            await waiter
+            await turn
     except TimeoutError:
         raise RateLimitTimeoutError(limit, limit.wait_timeout) from None
 
 
-_turnstiles: Final[WeakKeyDictionary[RateLimit, Turnstile]] = WeakKeyDictionary()
+_buckets: Final[WeakKeyDictionary[RateLimit, TokenBucket]] = WeakKeyDictionary()
 
 
-def _turnstile_of(limit: RateLimit) -> Turnstile:
+def _get_bucket(limit: RateLimit) -> TokenBucket:
     """Made at first use; the object is the identity, and both end together."""
     with _lock:
-        turnstile = _turnstiles.get(limit)
-        if turnstile is None:
-            turnstile = _turnstiles[limit] = Turnstile(limit.interval_s)
-        return turnstile
+        bucket = _buckets.get(limit)
+        if bucket is None:
+            bucket = _buckets[limit] = TokenBucket(limit.interval_s)
+        return bucket

@@ -16,12 +16,12 @@ from ensemble_notebook.domain.definitions.limits import Budget, RateLimit, Spend
 from ensemble_notebook.domain.events import BudgetWarning, RateLimitWaited, WaitEnded, WaitStarted
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation
 from ensemble_notebook.engine.events.clock import Clock, SystemClock
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.limits.admission import PaidPermit, Permit
-from ensemble_notebook.engine.limits.rate_limiter import Turnstiles
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.limits.budget_admission import Admission, BudgetAdmission
+from ensemble_notebook.engine.limits.rate_limiter import RateLimiter
 
 
-class Limits:
+class RequestLimits:
     """The limits of the requests of one agent on one task; without arguments, none.
 
     Args:
@@ -42,18 +42,18 @@ class Limits:
         self._rate_limits = tuple(limit for limit in rate_limits if limit is not None)
         self._pricing = pricing
         self._clock = clock or SystemClock()
-        self._turnstiles = Turnstiles(self._rate_limits, self._clock)
+        self._rate_limiter = RateLimiter(self._rate_limits, self._clock)
 
-    def narrowed(self, *rate_limits: RateLimit | None) -> Limits:
+    def with_rate_limits(self, *rate_limits: RateLimit | None) -> RequestLimits:
         """The same with further rate limits: those of a task or an agent."""
         if not any(rate_limits):
             return self
-        return Limits(self._budget, (*self._rate_limits, *rate_limits), self._pricing, self._clock)
+        return RequestLimits(self._budget, (*self._rate_limits, *rate_limits), self._pricing, self._clock)
 
-    async def admit(self, port: ChatPort, conversation: Conversation, call: Scope) -> Permit:
+    async def admit(self, port: ChatPort, conversation: Conversation, call: SpanEmitter) -> Admission:
         """Wait until the next request of a conversation may be sent.
 
-        It must be sent at once then, and its permit be settled when it is over, whatever comes of it.
+        It must be sent at once then, and its admission be settled when it is over, whatever comes of it.
 
         Args:
             port: who is asked.
@@ -64,33 +64,35 @@ class Limits:
             BudgetExceededError: it can never fit into what the budget leaves, or has no price under `max_cost`.
             RateLimitTimeoutError: its turn would come too late.
         """
-        permit = Permit() if self._budget is None else await self._pay(self._budget, port, conversation, call)
+        admission = Admission() if self._budget is None else await self._pay(self._budget, port, conversation, call)
         try:
-            if not self._turnstiles.pass_at_once():
+            if not self._rate_limiter.pass_at_once():
                 with _waiting(call, "rate_limit", RateLimitWaited):
-                    await self._turnstiles.wait()
+                    await self._rate_limiter.wait()
         except BaseException:
-            permit.withdraw()
+            admission.withdraw()
             raise
-        permit.send()
-        return permit
+        admission.send()
+        return admission
 
-    async def _pay(self, budget: Budget, port: ChatPort, conversation: Conversation, call: Scope) -> Permit:
-        permit = PaidPermit(budget, self._pricing, port, conversation, self._clock.now())
-        waiter = permit.ask()
-        if waiter is None:
-            permit.check()
+    async def _pay(self, budget: Budget, port: ChatPort, conversation: Conversation, call: SpanEmitter) -> Admission:
+        admission = BudgetAdmission(budget, self._pricing, port, conversation, self._clock.now())
+        decided = admission.ask()
+        if decided is None:
+            admission.check()
         else:
             try:
                 with _waiting(call, "budget", WaitEnded):
-                    await waiter
-                    permit.check()
+                    await decided
+                    admission.check()
             except BaseException:
-                permit.withdraw()
+                admission.withdraw()
                 raise
-        if permit.warning is not None:
-            call.emit(BudgetWarning, message=_warning(budget, permit.warning), spent=permit.warning, budget=budget)
-        return permit
+        if admission.warning is not None:
+            call.emit(
+                BudgetWarning, message=_warning(budget, admission.warning), spent=admission.warning, budget=budget
+            )
+        return admission
 
 
 def _warning(budget: Budget, spent: Spending) -> str:
@@ -99,12 +101,12 @@ def _warning(budget: Budget, spent: Spending) -> str:
 
 
 @contextmanager
-def _waiting(call: Scope, cause: str, ended: type[WaitEnded]) -> Iterator[None]:
+def _waiting(call: SpanEmitter, cause: str, ended: type[WaitEnded]) -> Iterator[None]:
     """The span of a wait."""
-    scope, began = call.child(), call.stream.offset_s()
+    span, began = call.child(), call.stream.offset_s()
     status: SpanStatus = SpanStatus.OK
     error: BaseException | None = None
-    scope.emit(WaitStarted, cause=cause)
+    span.emit(WaitStarted, cause=cause)
     try:
         yield
     except asyncio.CancelledError as stopped:
@@ -114,4 +116,4 @@ def _waiting(call: Scope, cause: str, ended: type[WaitEnded]) -> Iterator[None]:
         status, error = SpanStatus.ERROR, refused
         raise
     finally:
-        scope.emit(ended, cause=cause, waited_s=call.stream.offset_s() - began, status=status, error=error)
+        span.emit(ended, cause=cause, waited_s=call.stream.offset_s() - began, status=status, error=error)

@@ -14,11 +14,11 @@ from ensemble_notebook.domain.definitions.tool import human_input
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
-from ensemble_notebook.engine.agent.agent_loop import Approval
+from ensemble_notebook.engine.agent.agent_loop import ToolApproval
 from ensemble_notebook.engine.agent.toolbox import NativeTool, ToolAnswer
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.review.review_desk import ReviewDesk
-from ensemble_notebook.engine.specs.task_brief import Brief, Dropped
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.review.review_queue import ReviewQueue
+from ensemble_notebook.engine.specs.resolved_task import ResolvedTask, TaskAbandoned
 from ensemble_notebook.errors import ReviewRejectedError
 
 LEFT: Final = "not done: somebody chose to leave the run"
@@ -37,47 +37,47 @@ _HUMAN_INPUT: Final = ToolSpec(
 )
 
 
-class Gates:
+class TaskGates:
     """The gates of all tasks of one run; where nobody can be asked, there are none."""
 
-    def __init__(self, desk: ReviewDesk, policy: ReviewPolicy) -> None:
+    def __init__(self, desk: ReviewQueue, policy: ReviewPolicy) -> None:
         self._desk = desk
         self._policy = policy
 
     @property
-    def are_open(self) -> bool:
+    def is_open(self) -> bool:
         """Whether there is anybody to ask."""
         return self._desk.is_open
 
-    async def before(self, node: TaskNode, brief: Brief, task: Scope) -> Brief:
-        """The brief to work with, after the gate before the task; its description may have been edited.
+    async def before(self, node: TaskNode, resolved: ResolvedTask, task: SpanEmitter) -> ResolvedTask:
+        """The resolved task to work with, after the gate before the task; its description may have been edited.
 
         Raises:
-            Dropped: the person left.
+            TaskAbandoned: the person left.
             ReviewRejectedError: the person rejected the task.
         """
         review = self._own(node, ReviewTiming.BEFORE)
         if review is None:
-            return brief
-        decision = await self._ask("task", brief.description, node, node.role, review, _BEFORE, task)
+            return resolved
+        decision = await self._ask("task", resolved.description, node, node.role, review, _BEFORE, task)
         match decision.verdict:
             case Verdict.EXIT_EARLY:
-                raise Dropped(LEFT)
+                raise TaskAbandoned(LEFT)
             case Verdict.EDIT:
-                return dataclasses.replace(brief, description=decision.text)
+                return dataclasses.replace(resolved, description=decision.text)
             case Verdict.REJECT | Verdict.RETRY:
                 raise _rejected(f"Task {node.name!r} was rejected before it started", decision)
-        return brief
+        return resolved
 
     async def after(
-        self, node: TaskNode, output: TaskOutput, brief: Brief, task: Scope
+        self, node: TaskNode, output: TaskOutput, resolved: ResolvedTask, task: SpanEmitter
     ) -> tuple[TaskOutput, str | None]:
         """The output after the gate behind the task, which may have been edited; and feedback, if it is to be redone.
 
         Raises:
             ReviewRejectedError: the person rejected the output.
         """
-        review = self._own(node, ReviewTiming.AFTER) or self._by_policy(brief)
+        review = self._own(node, ReviewTiming.AFTER) or self._by_policy(resolved)
         if review is None:
             return output, None
         decision = await self._ask("output", output.raw, node, output.agent_role, review, _AFTER, task)
@@ -90,21 +90,21 @@ class Gates:
                 raise _rejected(f"The output of task {node.name!r} was rejected", decision)
         return output, None
 
-    def approval(self, node: TaskNode, agent: Agent) -> Approval | None:
+    def approval(self, node: TaskNode, agent: Agent) -> ToolApproval | None:
         """What looks at each tool call of a task; None where nobody wants to."""
         review = self._own(node, ReviewTiming.DURING)
         if review is None:
             return None
         gate = review
 
-        async def approve(call: ToolCall, scope: Scope) -> ToolCall | ToolAnswer:
+        async def approve(call: ToolCall, span: SpanEmitter) -> ToolCall | ToolAnswer:
             if call.name == _HUMAN_INPUT.name:  # asks a person anyway
                 return call
             text = json.dumps(call.arguments, ensure_ascii=False, default=str)
-            decision = await self._ask("tool", text, node, agent.role, gate, _BEFORE, scope, tool=call.name)
+            decision = await self._ask("tool", text, node, agent.role, gate, _BEFORE, span, tool=call.name)
             match decision.verdict:
                 case Verdict.EXIT_EARLY:
-                    raise Dropped(LEFT)
+                    raise TaskAbandoned(LEFT)
                 case Verdict.EDIT:
                     return dataclasses.replace(call, arguments=decision.text)
                 case Verdict.REJECT | Verdict.RETRY:
@@ -119,14 +119,14 @@ class Gates:
         if human_input not in entries:
             return ()
 
-        async def answer(arguments: dict[str, Any], scope: Scope) -> ToolAnswer:
+        async def answer(arguments: dict[str, Any], span: SpanEmitter) -> ToolAnswer:
             if not self._desk.is_open:
                 return ToolAnswer("Error: there is nobody here to ask. Go on without.", ToolOutcome.FAILURE)
             text = str(arguments["question"])
             name = _HUMAN_INPUT.name
-            decision = await self._ask("question", text, node, agent.role, Review(), _QUESTION, scope, tool=name)
+            decision = await self._ask("question", text, node, agent.role, Review(), _QUESTION, span, tool=name)
             if decision.verdict is Verdict.EXIT_EARLY:
-                raise Dropped(LEFT)
+                raise TaskAbandoned(LEFT)
             return ToolAnswer(decision.text or "(no answer)", ToolOutcome.SUCCESS)
 
         return (NativeTool(_HUMAN_INPUT, answer),)
@@ -136,9 +136,9 @@ class Gates:
             return None
         return next((each for each in node.task.reviews if each.timing is timing), None)
 
-    def _by_policy(self, brief: Brief) -> Review | None:
+    def _by_policy(self, resolved: ResolvedTask) -> Review | None:
         wanted = self._policy is ReviewPolicy.AFTER_EVERY_TASK or (
-            self._policy is ReviewPolicy.AFTER_LAST_TASK and brief.is_last
+            self._policy is ReviewPolicy.AFTER_LAST_TASK and resolved.is_last
         )
         return Review() if wanted and self._desk.is_open else None
 
@@ -150,7 +150,7 @@ class Gates:
         role: str,
         review: Review,
         verdicts: tuple[Verdict, ...],
-        around: Scope,
+        around: SpanEmitter,
         tool: str | None = None,
     ) -> ReviewDecision:
         request = ReviewRequest(

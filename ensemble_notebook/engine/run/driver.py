@@ -27,13 +27,14 @@ from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskO
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.events.event_stream import EventStream, Scope
-from ensemble_notebook.engine.run.briefing import Briefing
-from ensemble_notebook.engine.run.conditions import Conditions
-from ensemble_notebook.engine.run.node_tasks import Crew, Node
-from ensemble_notebook.engine.run.phase_review import PhaseReviews
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.run.condition_evaluator import ConditionEvaluator
+from ensemble_notebook.engine.run.node_tasks import Node, NodeTasks
+from ensemble_notebook.engine.run.phase_review import PhaseReviewer
 from ensemble_notebook.engine.run.run_result import RunResult
-from ensemble_notebook.engine.scheduling.commands import (
+from ensemble_notebook.engine.run.task_resolver import TaskResolver
+from ensemble_notebook.engine.scheduling.scheduler import Scheduler
+from ensemble_notebook.engine.scheduling.scheduler_commands import (
     CancelReview,
     CancelTask,
     Command,
@@ -48,24 +49,23 @@ from ensemble_notebook.engine.scheduling.commands import (
     StartPhase,
     StartTask,
 )
-from ensemble_notebook.engine.scheduling.scheduler import Scheduler
 from ensemble_notebook.engine.scheduling.scheduler_inputs import (
-    Happening,
     PhaseApproved,
     PhaseRejected,
+    PhaseReviewAborted,
     PhaseSentBack,
-    ReviewLost,
-    RunBegun,
     RunClosed,
-    StopAsked,
-    TaskDropped,
-    TaskLost,
+    RunningTaskSkipped,
+    RunStartRequested,
+    RunStopRequested,
+    SchedulerInput,
+    TaskEndedWithoutOutput,
     TaskSucceeded,
 )
-from ensemble_notebook.engine.specs.run_spec import Order
-from ensemble_notebook.engine.specs.task_brief import Kept, drop_of
+from ensemble_notebook.engine.specs.resolved_task import PreviousOutputKept, abandonment_in
+from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.task.task_runner import TaskRunner
-from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import BudgetExceededError, message_of, one_line
 
 STUBBORN_LIMIT_S: Final = 0.5
@@ -79,22 +79,22 @@ _CLOSED: Final = {
 class Driver:
     """One run on the current loop. `close` and `stop` may be called at any time on that loop."""
 
-    def __init__(self, order: Order, source: ChatSource, stream: EventStream, clock: Clock) -> None:
-        self._order = order
-        self._graph = order.graph
-        self._scheduler = Scheduler(order.graph, order.error_strategy, order.max_concurrency)
+    def __init__(self, spec: RunSpec, source: ChatSource, stream: EventStream, clock: Clock) -> None:
+        self._spec = spec
+        self._graph = spec.graph
+        self._scheduler = Scheduler(spec.graph, spec.error_strategy, spec.max_concurrency)
         self._stream = stream
-        self._caller = Caller()
+        self._caller = FunctionCaller()
         self.result = RunResult()
-        self._run_scope = Scope(stream, stream.run_id)
-        self._phase_scopes = [self._phase_scope(phase.index) for phase in self._graph.phases]
-        self._task_scopes = [self._task_scope(node) for node in self._graph.tasks]
+        self._run_span = SpanEmitter(stream, stream.run_id)
+        self._phase_spans = [self._make_phase_span(phase.index) for phase in self._graph.phases]
+        self._task_spans = [self._make_task_span(node) for node in self._graph.tasks]
         exit_early = functools.partial(self.close, ExitReason.USER_EXIT_EARLY)
-        self._runner = TaskRunner(order, source, self._caller, clock, self._run_scope, exit_early=exit_early)
-        self._reviews = PhaseReviews(self._runner, order.inputs)
-        self._conditions = Conditions(order.graph, self._caller)
-        self._briefing = Briefing(order.graph, order.plan, self.result.outputs)
-        self._crew = Crew(self._act)
+        self._runner = TaskRunner(spec, source, self._caller, clock, self._run_span, exit_early=exit_early)
+        self._reviews = PhaseReviewer(self._runner, spec.inputs)
+        self._conditions = ConditionEvaluator(spec.graph, self._caller)
+        self._resolver = TaskResolver(spec.graph, spec.plan, self.result.outputs)
+        self._node_tasks = NodeTasks(self._act)
         self._queued_at: dict[Node, float] = {}
         self._is_stopping = False
         self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -106,7 +106,7 @@ class Driver:
         """
         try:
             self._announce()
-            self._act(self._advance, RunBegun())
+            self._act(self._advance, RunStartRequested())
             await asyncio.shield(self._finished)
         except asyncio.CancelledError:
             self.stop(ExitReason.INTERRUPTED)
@@ -132,43 +132,43 @@ class Driver:
             return
         self._is_stopping = True
         self.result.exit_reason = reason
-        self._act(self._advance, StopAsked())
+        self._act(self._advance, RunStopRequested())
         asyncio.get_running_loop().call_later(STUBBORN_LIMIT_S, self._act, self._give_up)
 
     def _announce(self) -> None:
-        order = self._order
-        self._run_scope.emit(
+        spec = self._spec
+        self._run_span.emit(
             RunStarted,
-            name=order.name,
-            workflow=order.workflow,
-            inputs={name: _text(value) for name, value in order.inputs.items()},
-            max_concurrency=order.max_concurrency,
-            budget=order.budget,
-            capture_mode=order.capture_mode,
-            agents=order.agents,
+            name=spec.name,
+            workflow=spec.workflow,
+            inputs={name: _text(value) for name, value in spec.inputs.items()},
+            max_concurrency=spec.max_concurrency,
+            budget=spec.budget,
+            capture_mode=spec.capture_mode,
+            agents=spec.agents,
         )
-        self._run_scope.emit(
+        self._run_span.emit(
             PlanMade,
-            plan=order.plan,
-            task_span_ids=tuple(scope.span_id for scope in self._task_scopes),
-            phase_span_ids=tuple(scope.span_id for scope in self._phase_scopes),
+            plan=spec.plan,
+            task_span_ids=tuple(span.span_id for span in self._task_spans),
+            phase_span_ids=tuple(span.span_id for span in self._phase_spans),
         )
-        for message in order.warnings:
-            self._run_scope.emit(Warned, message=message)
+        for message in spec.warnings:
+            self._run_span.emit(Warned, message=message)
 
     def _conclude(self) -> None:
         for label in self._caller.abandoned():
-            self._run_scope.emit(Warned, message=f"Still running and left to itself: {label}.")
+            self._run_span.emit(Warned, message=f"Still running and left to itself: {label}.")
         self._caller.close()
         self._runner.close()
         result = self.result
         result.delegated = tuple(self._runner.delegated)
-        result.conclude(self._order.error_strategy)
-        self._run_scope.emit(RunEnded, status=result.status, exit_reason=result.exit_reason, error=result.error)
+        result.conclude(self._spec.error_strategy)
+        self._run_span.emit(RunEnded, status=result.status, exit_reason=result.exit_reason, error=result.error)
         self._stream.close()
 
-    def _advance(self, happening: Happening) -> None:
-        for command in self._scheduler.handle(happening):
+    def _advance(self, scheduler_input: SchedulerInput) -> None:
+        for command in self._scheduler.handle(scheduler_input):
             self._perform(command)
 
     def _act(self, step: Callable[..., None], *args: Any) -> None:
@@ -185,38 +185,38 @@ class Driver:
             case QueueTask(index):
                 self._queued_at[self._graph.tasks[index]] = self._stream.offset_s()
             case CancelTask(index):
-                self._crew.cancel(self._graph.tasks[index])
+                self._node_tasks.cancel(self._graph.tasks[index])
             case SkipTask(index, reason):
                 self._skip(self._graph.tasks[index], reason)
             case EndRun():
                 if not self._finished.done():
                     self._finished.set_result(None)
             case _:
-                self._perform_on_phase(command, self._graph.phases[command.phase], self._phase_scopes[command.phase])
+                self._perform_on_phase(command, self._graph.phases[command.phase], self._phase_spans[command.phase])
 
-    def _perform_on_phase(self, command: Command, phase: PhaseNode, scope: Scope) -> None:
+    def _perform_on_phase(self, command: Command, phase: PhaseNode, span: SpanEmitter) -> None:
         match command:
             case StartPhase():
-                scope.emit(PhaseStarted)
+                span.emit(PhaseStarted)
             case QueueReview():
                 self._queued_at[phase] = self._stream.offset_s()
             case ReviewPhase():
-                self._review(phase, scope)
+                self._review(phase, span)
             case CancelReview():
-                self._crew.cancel(phase)
+                self._node_tasks.cancel(phase)
             case RetryPhase():
                 self._forget(phase)
-                revision = self._briefing.revision(phase)
-                scope.emit(PhaseRetried, attempt=revision.attempt, feedback=revision.feedback)
+                revision = self._resolver.revision(phase)
+                span.emit(PhaseRetried, attempt=revision.attempt, feedback=revision.feedback)
             case EndPhase(_, status, is_cancelled):
-                scope.emit(PhaseEnded, status=status, is_cancelled=is_cancelled)
+                span.emit(PhaseEnded, status=status, is_cancelled=is_cancelled)
             case SkipPhase(_, reason):
-                scope.emit(PhaseSkipped, reason=reason)
+                span.emit(PhaseSkipped, reason=reason)
                 self.result.skipped.append(Skipped(name=phase.name, kind="phase", reason=reason))
 
     def _start(self, node: TaskNode) -> None:
-        scope, planned = self._task_scopes[node.index], self._order.plan.tasks[node.index]
-        scope.emit(
+        span, planned = self._task_spans[node.index], self._spec.plan.tasks[node.index]
+        span.emit(
             TaskStarted,
             agent=planned.agent,
             description=planned.description,
@@ -227,8 +227,8 @@ class Driver:
         fault = self._conditions.fault(node.when)
         if fault is None and node.phase is not None:
             fault = self._conditions.fault(self._graph.phases[node.phase].when)
-        work = self._runner.run(node, self._briefing.brief(node), scope) if fault is None else _fail(fault)
-        self._crew.send(node, work, self._settle)
+        work = self._runner.run(node, self._resolver.resolve(node), span) if fault is None else _fail(fault)
+        self._node_tasks.start(node, work, self._settle)
 
     def _queued_s(self, node: Node) -> float:
         now = self._stream.offset_s()
@@ -239,12 +239,12 @@ class Driver:
         if task.cancelled():
             self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
         elif (error := task.exception()) is not None:
-            is_drop = self._is_drop(error)
-            if isinstance(error, Kept):
+            is_drop = self._is_abandonment(error)
+            if isinstance(error, PreviousOutputKept):
                 self._complete(node, error.output)
             elif is_drop:
-                self._skip(node, message_of(drop_of(error) or error))
-                self._advance(TaskDropped(node.index))
+                self._skip(node, message_of(abandonment_in(error) or error))
+                self._advance(RunningTaskSkipped(node.index))
             else:
                 self._lost(node, error, SpanStatus.ERROR)
         else:
@@ -252,9 +252,9 @@ class Driver:
 
     def _complete(self, node: TaskNode, output: TaskOutput) -> None:
         self.result.outputs[node.index] = output
-        self._task_scopes[node.index].emit(TaskCompleted, output=output)
-        if self._conditions.look_at(node.index):
-            self._crew.send(node, self._conditions.judge(node.index, output), self._judged)
+        self._task_spans[node.index].emit(TaskCompleted, output=output)
+        if self._conditions.has_conditions(node.index):
+            self._node_tasks.start(node, self._conditions.evaluate(node.index, output), self._judged)
         else:
             self._advance(TaskSucceeded(node.index))
 
@@ -263,8 +263,8 @@ class Driver:
         self._advance(TaskSucceeded(node.index, frozenset() if task.cancelled() else task.result()))
 
     def _skip(self, node: TaskNode, reason: str) -> None:
-        self._task_scopes[node.index].emit(TaskSkipped, reason=reason)
-        self._briefing.note_absence(node.index, f"it was skipped ({reason})")
+        self._task_spans[node.index].emit(TaskSkipped, reason=reason)
+        self._resolver.note_absence(node.index, f"it was skipped ({reason})")
         self.result.skipped.append(Skipped(name=node.name, kind="task", reason=reason))
 
     def _lost(self, node: TaskNode, error: BaseException, status: SpanStatus) -> None:
@@ -272,35 +272,35 @@ class Driver:
             self.result.failures.append(Failure(name=node.name, agent_role=node.role, error=error))
         else:
             self.result.cancelled.append(node.index)
-        self._briefing.note_absence(node.index, f"it failed ({one_line(error)})")
-        self._task_scopes[node.index].emit(TaskFailed, agent=node.role, error=error, status=status)
-        self._advance(TaskLost(node.index))
+        self._resolver.note_absence(node.index, f"it failed ({one_line(error)})")
+        self._task_spans[node.index].emit(TaskFailed, agent=node.role, error=error, status=status)
+        self._advance(TaskEndedWithoutOutput(node.index))
 
-    def _is_drop(self, error: BaseException) -> bool:
+    def _is_abandonment(self, error: BaseException) -> bool:
         """Whether an error is no failure; the first one for the budget closes the run (E36)."""
-        drop = drop_of(error)
+        drop = abandonment_in(error)
         if isinstance(drop, BudgetExceededError):
             self.close(ExitReason.BUDGET_EXCEEDED)
         return drop is not None
 
-    def _review(self, phase: PhaseNode, scope: Scope) -> None:
-        outputs = self._briefing.outputs_of(phase.tasks)
-        attempt, queued_s = self._briefing.attempt(phase), self._queued_s(phase)
-        self._crew.send(phase, self._reviews.review(phase, outputs, attempt, queued_s, scope), self._reviewed)
+    def _review(self, phase: PhaseNode, span: SpanEmitter) -> None:
+        outputs = self._resolver.outputs_of(phase.tasks)
+        attempt, queued_s = self._resolver.attempt(phase), self._queued_s(phase)
+        self._node_tasks.start(phase, self._reviews.review(phase, outputs, attempt, queued_s, span), self._reviewed)
 
     def _reviewed(self, phase: PhaseNode, task: asyncio.Task[ReviewDecision]) -> None:
         """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase (E27)."""
         if task.cancelled():
-            self._advance(ReviewLost(phase.index))
+            self._advance(PhaseReviewAborted(phase.index))
         elif (error := task.exception()) is not None:
-            if self._is_drop(error):
-                self._advance(ReviewLost(phase.index))
+            if self._is_abandonment(error):
+                self._advance(PhaseReviewAborted(phase.index))
                 return
             role = "Reviewer" if phase.reviewer is None else phase.reviewer.role
             self.result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
             self._advance(PhaseRejected(phase.index))
         elif task.result().verdict is Verdict.RETRY:
-            self._briefing.revise(phase, task.result().text)
+            self._resolver.revise(phase, task.result().text)
             self._advance(PhaseSentBack(phase.index))
         else:
             self._advance(PhaseApproved(phase.index))
@@ -314,33 +314,33 @@ class Driver:
 
     def _break(self, error: Exception) -> None:
         """End the run for a fault that is no task's. What is running is cancelled, and nobody hears of it any more."""
-        self._crew.cancel_all()
-        self._crew.disband()
+        self._node_tasks.cancel_all()
+        self._node_tasks.detach()
         if not self._finished.done():
             self._finished.set_exception(error)
 
     def _give_up(self) -> None:
         """What ignored its cancellation is left to itself, so that a second interrupt is never needed."""
-        for node in self._crew.disband():
+        for node in self._node_tasks.detach():
             what = "Task" if isinstance(node, TaskNode) else "The review of phase"
             message = f"{what} {node.name!r} ignored its cancellation and is left to itself."
-            self._run_scope.emit(Warned, message=message)
+            self._run_span.emit(Warned, message=message)
             if isinstance(node, PhaseNode):
-                self._advance(ReviewLost(node.index))
+                self._advance(PhaseReviewAborted(node.index))
             elif node.index in self.result.outputs:
                 self._advance(TaskSucceeded(node.index))
             else:
                 self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
 
-    def _phase_scope(self, index: int) -> Scope:
+    def _make_phase_span(self, index: int) -> SpanEmitter:
         stream, name = self._stream, self._graph.phases[index].name
-        after = self._order.plan.phases[name]
-        return Scope(stream, stream.new_span_id(), self._run_scope.span_id, phase=name, depends_on=after)
+        after = self._spec.plan.phases[name]
+        return SpanEmitter(stream, stream.new_span_id(), self._run_span.span_id, phase=name, depends_on=after)
 
-    def _task_scope(self, node: TaskNode) -> Scope:
-        parent = self._run_scope if node.phase is None else self._phase_scopes[node.phase]
-        planned, span_id = self._order.plan.tasks[node.index], self._stream.new_span_id()
-        return Scope(self._stream, span_id, parent.span_id, planned.name, planned.phase, planned.depends_on)
+    def _make_task_span(self, node: TaskNode) -> SpanEmitter:
+        parent = self._run_span if node.phase is None else self._phase_spans[node.phase]
+        planned, span_id = self._spec.plan.tasks[node.index], self._stream.new_span_id()
+        return SpanEmitter(self._stream, span_id, parent.span_id, planned.name, planned.phase, planned.depends_on)
 
 
 async def _fail(error: Exception) -> TaskOutput:

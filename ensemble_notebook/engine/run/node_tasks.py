@@ -16,7 +16,7 @@ Node: TypeAlias = TaskNode | PhaseNode
 Settle = Callable[[Any, asyncio.Task[Any]], None]
 
 
-class Crew:
+class NodeTasks:
     """At most one asyncio task works on each node at a time.
 
     Args:
@@ -27,7 +27,7 @@ class Crew:
         self._act = act
         self._working: dict[Node, asyncio.Task[Any]] = {}
 
-    def send(self, node: Node, work: Coroutine[Any, Any, Any], settle: Settle) -> None:
+    def start(self, node: Node, work: Coroutine[Any, Any, Any], settle: Settle) -> None:
         """Let `work` be done for a node; ``settle(node, task)`` is called when it is over, in whichever way."""
         task = asyncio.get_running_loop().create_task(work)
         self._working[node] = task
@@ -43,7 +43,7 @@ class Crew:
         for task in self._working.values():
             task.cancel()
 
-    def disband(self) -> list[Node]:
+    def detach(self) -> list[Node]:
         """Let nobody hear any more of the work that still goes on; the nodes that it was for."""
         nodes = list(self._working)
         self._working.clear()

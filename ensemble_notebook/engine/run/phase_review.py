@@ -14,9 +14,9 @@ from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.review.review_desk import ReviewDesk
-from ensemble_notebook.engine.specs.task_brief import Brief, drop_of
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.review.review_queue import ReviewQueue
+from ensemble_notebook.engine.specs.resolved_task import ResolvedTask, abandonment_in
 from ensemble_notebook.engine.task.task_runner import TaskRunner
 from ensemble_notebook.errors import ReviewRejectedError, message_of, one_line
 
@@ -25,7 +25,7 @@ _DRESSING: Final = " \t\r\n*_`\"'"
 _ANSWER: Final = re.compile(r"(RETRY|REJECT)[*_`\"'\s]*(?::(.*))?", re.DOTALL | re.IGNORECASE)
 
 
-class PhaseReviews:
+class PhaseReviewer:
     """The reviews of all phases of one run."""
 
     def __init__(self, runner: TaskRunner, inputs: Mapping[str, Any]) -> None:
@@ -33,7 +33,7 @@ class PhaseReviews:
         self._inputs = inputs
 
     async def review(
-        self, phase: PhaseNode, outputs: Sequence[TaskOutput], attempt: int, queued_s: float, scope: Scope
+        self, phase: PhaseNode, outputs: Sequence[TaskOutput], attempt: int, queued_s: float, span: SpanEmitter
     ) -> ReviewDecision:
         """To approve the phase, to do it again, or to leave the run.
 
@@ -42,11 +42,11 @@ class PhaseReviews:
             outputs: theirs, in order of declaration.
             attempt: how often they were done.
             queued_s: how long the review waited for a free place.
-            scope: the span of the phase.
+            span: the span of the phase.
 
         Raises:
             ReviewRejectedError: the phase fails: it was rejected, sent back too often, or its review broke.
-            Dropped, BudgetExceededError: the review is not to go on.
+            TaskAbandoned, BudgetExceededError: the review is not to go on.
         """
         review = phase.phase.review
         request = ReviewRequest(
@@ -57,15 +57,15 @@ class PhaseReviews:
             verdicts=_VERDICTS,
             timeout=None,
         )
-        desk: ReviewDesk = self._runner.desk
+        desk: ReviewQueue = self._runner.desk
         try:
             if phase.reviewer is None:
-                decision = await desk.ask(request, scope, review.by)
+                decision = await desk.ask(request, span, review.by)
             else:
-                work = functools.partial(self._work, phase.reviewer, tuple(outputs), queued_s, scope)
-                decision = await desk.consult(request, scope, work)
+                work = functools.partial(self._work, phase.reviewer, tuple(outputs), queued_s, span)
+                decision = await desk.consult(request, span, work)
         except Exception as error:
-            if drop_of(error) is not None:
+            if abandonment_in(error) is not None:
                 raise
             reason = one_line(error)
             raise ReviewRejectedError(f"The review of phase {phase.name!r} broke: {reason}", reason=reason) from error
@@ -73,25 +73,25 @@ class PhaseReviews:
         return decision
 
     async def _work(
-        self, reviewer: TaskNode, outputs: tuple[TaskOutput, ...], queued_s: float, phase: Scope, _: ReviewRequest
+        self, reviewer: TaskNode, outputs: tuple[TaskOutput, ...], queued_s: float, phase: SpanEmitter, _: ReviewRequest
     ) -> ReviewDecision:
         """The answer of a reviewer that is a task; it is worked on in a span of its own, inside the phase's."""
         description = render(reviewer.task.description, self._inputs)
-        scope = Scope(phase.stream, phase.stream.new_span_id(), phase.span_id, reviewer.name, phase.phase)
-        scope.emit(TaskStarted, agent=reviewer.role, description=description, index=None, total=None, queued_s=queued_s)
+        span = SpanEmitter(phase.stream, phase.stream.new_span_id(), phase.span_id, reviewer.name, phase.phase)
+        span.emit(TaskStarted, agent=reviewer.role, description=description, index=None, total=None, queued_s=queued_s)
         try:
-            output = await self._runner.run(reviewer, Brief(description=description, context=outputs), scope)
+            output = await self._runner.run(reviewer, ResolvedTask(description=description, context=outputs), span)
         except asyncio.CancelledError as stopped:
-            scope.emit(TaskFailed, agent=reviewer.role, error=stopped, status=SpanStatus.CANCELLED)
+            span.emit(TaskFailed, agent=reviewer.role, error=stopped, status=SpanStatus.CANCELLED)
             raise
         except Exception as error:
-            drop = drop_of(error)
+            drop = abandonment_in(error)
             if drop is not None:
-                scope.emit(TaskSkipped, reason=message_of(drop))
+                span.emit(TaskSkipped, reason=message_of(drop))
             else:
-                scope.emit(TaskFailed, agent=reviewer.role, error=error, status=SpanStatus.ERROR)
+                span.emit(TaskFailed, agent=reviewer.role, error=error, status=SpanStatus.ERROR)
             raise
-        scope.emit(TaskCompleted, output=output)
+        span.emit(TaskCompleted, output=output)
         return decision_of(output.raw)
 
 

@@ -1,6 +1,6 @@
 """Decides what starts, ends and is skipped: a pure state machine (E20, E21, E26-E28, E32, E33, E35).
 
-Knows no asyncio, clock or model: happenings in, commands out. One mechanism serves phases and tasks: a phase is a
+Knows no asyncio, clock or model: scheduler inputs in, commands out. One mechanism serves phases and tasks: a phase is a
 node whose body is a group of nodes, and the whole run is the outermost group.
 
 A node waits until nothing holds it any more. It is held by its group (until that opens), and by each node of the same
@@ -17,7 +17,7 @@ from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, PhaseStatus
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.engine.scheduling.commands import (
+from ensemble_notebook.engine.scheduling.scheduler_commands import (
     CancelReview,
     CancelTask,
     Command,
@@ -32,20 +32,20 @@ from ensemble_notebook.engine.scheduling.commands import (
     StartPhase,
     StartTask,
 )
-from ensemble_notebook.engine.scheduling.nodes import MISSED, RESOLVED, UNSTARTED, Group, Node, State, body_of
 from ensemble_notebook.engine.scheduling.scheduler_inputs import (
-    Happening,
     PhaseApproved,
     PhaseRejected,
+    PhaseReviewAborted,
     PhaseSentBack,
-    ReviewLost,
-    RunBegun,
     RunClosed,
-    StopAsked,
-    TaskDropped,
-    TaskLost,
+    RunningTaskSkipped,
+    RunStartRequested,
+    RunStopRequested,
+    SchedulerInput,
+    TaskEndedWithoutOutput,
     TaskSucceeded,
 )
+from ensemble_notebook.engine.scheduling.scheduler_nodes import MISSED, RESOLVED, UNSTARTED, Group, Node, State, body_of
 
 STOPPED: Final = "not started: the run was stopped"
 UNMET: Final = "condition not met"
@@ -85,7 +85,7 @@ class Scheduler:
         self._is_stopping = False
         self._commands: list[Command] = []
 
-    def handle(self, happening: Happening) -> list[Command]:
+    def handle(self, scheduler_input: SchedulerInput) -> list[Command]:
         """Take in what happened; returns what is to be done, in order.
 
         Raises:
@@ -93,7 +93,7 @@ class Scheduler:
         """
         commands: list[Command] = []
         self._commands = commands
-        self._take_in(happening)
+        self._take_in(scheduler_input)
         while self._agenda:
             self._resolve(*self._agenda.popleft())
         self._start_ready()
@@ -101,23 +101,23 @@ class Scheduler:
             commands.append(EndRun())
         return commands
 
-    def _take_in(self, happening: Happening) -> None:
-        match happening:
+    def _take_in(self, scheduler_input: SchedulerInput) -> None:
+        match scheduler_input:
             case TaskSucceeded(task, held):
                 self._held |= held
                 self._leave(task, State.SUCCEEDED)
-            case TaskLost(task):
+            case TaskEndedWithoutOutput(task):
                 self._leave(task, State.SKIPPED if self._is_stopping else State.FAILED)
-            case TaskDropped(task):
+            case RunningTaskSkipped(task):
                 self._leave(task, State.SKIPPED)
-            case RunBegun():
+            case RunStartRequested():
                 self._open(self._root)
             case RunClosed(reason):
                 self._close(reason)
-            case StopAsked():
+            case RunStopRequested():
                 self._stop()
             case _:
-                self._leave_review(happening)
+                self._leave_review(scheduler_input)
 
     def _connect(self, graph: Graph) -> None:
         for task in graph.tasks:
@@ -215,16 +215,18 @@ class Scheduler:
         self._free += 1
         self._agenda.append((node, state, ""))
 
-    def _leave_review(self, happening: PhaseApproved | PhaseSentBack | PhaseRejected | ReviewLost) -> None:
+    def _leave_review(
+        self, scheduler_input: PhaseApproved | PhaseSentBack | PhaseRejected | PhaseReviewAborted
+    ) -> None:
         """The review of a phase has ended; what was sent back when nothing starts any more is cut short."""
-        phase = self._reviewed.pop(happening.phase)
+        phase = self._reviewed.pop(scheduler_input.phase)
         body = body_of(phase)
         self._free += 1
-        if isinstance(happening, PhaseSentBack) and self._closing is None:
+        if isinstance(scheduler_input, PhaseSentBack) and self._closing is None:
             self._redo(phase, body)
             return
-        body.has_failed = isinstance(happening, PhaseRejected)
-        body.is_cut = isinstance(happening, PhaseSentBack | ReviewLost)
+        body.has_failed = isinstance(scheduler_input, PhaseRejected)
+        body.is_cut = isinstance(scheduler_input, PhaseSentBack | PhaseReviewAborted)
         self._end_phase(phase, body)
 
     def _resolve(self, node: Node, state: State, reason: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class RunBegun:
+class RunStartRequested:
     """The run begins."""
 
 
@@ -19,14 +19,14 @@ class TaskSucceeded:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskLost:
+class TaskEndedWithoutOutput:
     """A running task ended without output, failed or cancelled."""
 
     task: int
 
 
 @dataclass(frozen=True, slots=True)
-class TaskDropped:
+class RunningTaskSkipped:
     """A running task is not to go on, and that is no failure (E27, E36)."""
 
     task: int
@@ -54,7 +54,7 @@ class PhaseRejected:
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewLost:
+class PhaseReviewAborted:
     """The review of a phase ended without an answer: it was cancelled, or not to go on."""
 
     phase: int
@@ -68,19 +68,19 @@ class RunClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class StopAsked:
+class RunStopRequested:
     """Somebody wants the run to stop; what was already asked to stop is not asked again."""
 
 
-Happening = (
-    RunBegun
+SchedulerInput = (
+    RunStartRequested
     | TaskSucceeded
-    | TaskLost
-    | TaskDropped
+    | TaskEndedWithoutOutput
+    | RunningTaskSkipped
     | PhaseApproved
     | PhaseSentBack
     | PhaseRejected
-    | ReviewLost
+    | PhaseReviewAborted
     | RunClosed
-    | StopAsked
+    | RunStopRequested
 )

@@ -1,4 +1,4 @@
-"""The order of a run: everything that the engine needs to know, as the facade hands it over."""
+"""The specification of a run: everything that the engine needs to know, as the facade hands it over."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ensemble_notebook.domain.planning.graph import Graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class RunSpec:
     """What is to be run, with which values, how strictly, and within which limits.
 
     Attributes:

@@ -9,15 +9,15 @@ from typing import Any, Literal
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.guardrail import GuardrailResult
 from ensemble_notebook.domain.events import GuardrailEnded, GuardrailStarted
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import GuardrailViolationError, one_line
 
 Kind = Literal["input", "output"]
 
 
-async def guard(
-    kind: Kind, guardrails: Sequence[Callable[..., Any]], subject: Any, caller: Caller, task: Scope
+async def run_guardrails(
+    kind: Kind, guardrails: Sequence[Callable[..., Any]], subject: Any, caller: FunctionCaller, task: SpanEmitter
 ) -> None:
     """Ask the guardrails about the `TaskInput` or `TaskOutput` of a task, in order.
 
@@ -26,20 +26,20 @@ async def guard(
     """
     for guardrail in guardrails:
         name = getattr(guardrail, "__name__", type(guardrail).__name__)
-        scope = task.child()
-        scope.emit(GuardrailStarted, kind=kind, name=name)
+        span = task.child()
+        span.emit(GuardrailStarted, kind=kind, name=name)
         cause: Exception | None = None
         try:
             objection = _objection(await caller.call(f"guardrail {name}", guardrail, subject))
         except asyncio.CancelledError:
-            scope.emit(GuardrailEnded, status=SpanStatus.CANCELLED)
+            span.emit(GuardrailEnded, status=SpanStatus.CANCELLED)
             raise
         except Exception as error:  # noqa: BLE001 - whatever it raises is an objection
             cause, objection = error, one_line(error)
         if objection is not None:
-            scope.emit(GuardrailEnded, status=SpanStatus.ERROR, message=objection)
+            span.emit(GuardrailEnded, status=SpanStatus.ERROR, message=objection)
             raise GuardrailViolationError(kind, objection) from cause
-        scope.emit(GuardrailEnded, status=SpanStatus.OK)
+        span.emit(GuardrailEnded, status=SpanStatus.OK)
 
 
 def _objection(said: Any) -> str | None:

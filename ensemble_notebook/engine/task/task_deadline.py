@@ -11,7 +11,7 @@ from ensemble_notebook.errors import DeadlineExceededError
 T = TypeVar("T")
 
 
-class Deadline:
+class TaskDeadline:
     """The seconds of a task; None for no limit.
 
     They run only in what is awaited through `keep`: a model that is made ready for all, and a person who decides, are

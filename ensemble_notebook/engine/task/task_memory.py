@@ -10,25 +10,25 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore
 from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import one_line
 
 ENTRIES_PER_SCOPE: Final = 5
 
 
-class Recall:
+class TaskMemory:
     """The memory of one run. A store that fails, or takes longer than a task may take, costs a warning, never the task.
 
     What a store gives is anybody's, too, so it is looked at before it is believed.
     """
 
-    def __init__(self, store: MemoryStore | None, caller: Caller) -> None:
+    def __init__(self, store: MemoryStore | None, caller: FunctionCaller) -> None:
         self._store = store
         self._caller = caller
 
     async def read(
-        self, scopes: Sequence[str], query: str, task: Scope, limit_s: float | None
+        self, scopes: Sequence[str], query: str, task: SpanEmitter, limit_s: float | None
     ) -> dict[str, Sequence[MemoryEntry]]:
         """The entries of each scope that fit the query; each scope has `limit_s` seconds to answer."""
         found: dict[str, Sequence[MemoryEntry]] = {}
@@ -38,7 +38,7 @@ class Recall:
                 found[name] = await self._work("retrieve", name, task, _entries(asking), limit_s)
         return found
 
-    async def write(self, scopes: Sequence[str], output: TaskOutput, task: Scope, limit_s: float | None) -> None:
+    async def write(self, scopes: Sequence[str], output: TaskOutput, task: SpanEmitter, limit_s: float | None) -> None:
         """Keep an output in each scope, for which each has `limit_s` seconds."""
         if self._store is None:
             return
@@ -52,27 +52,27 @@ class Recall:
         self,
         operation: str,
         name: str,
-        task: Scope,
+        task: SpanEmitter,
         work: Awaitable[tuple[MemoryEntry, ...]],
         limit_s: float | None,
     ) -> tuple[MemoryEntry, ...]:
         """The entries that were read or written; none where that failed."""
-        scope = task.child()
-        scope.emit(MemoryStarted, operation=operation, scope=name)
+        span = task.child()
+        span.emit(MemoryStarted, operation=operation, scope=name)
         limit = asyncio.timeout(limit_s)
         try:
             async with limit:
                 entries = await work
         except asyncio.CancelledError as stopped:
-            scope.emit(MemoryEnded, status=SpanStatus.CANCELLED, count=0, error=stopped)
+            span.emit(MemoryEnded, status=SpanStatus.CANCELLED, count=0, error=stopped)
             raise
         except Exception as error:  # noqa: BLE001 - the store is anybody's
-            scope.emit(MemoryEnded, status=SpanStatus.ERROR, count=0, error=error)
+            span.emit(MemoryEnded, status=SpanStatus.ERROR, count=0, error=error)
             verb = "be read" if operation == "retrieve" else "be written"
             reason = f"no answer within {limit_s:g} s" if limit.expired() else one_line(error)
             task.emit(Warned, message=f"The memory {name!r} could not {verb} for task {task.task!r}: {reason}")
             return ()
-        scope.emit(MemoryEnded, status=SpanStatus.OK, count=len(entries))
+        span.emit(MemoryEnded, status=SpanStatus.OK, count=len(entries))
         return entries
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Generator
 
 
-class Waiter:
+class CrossThreadEvent:
     """Await it on the loop that it was made on; call it from anywhere, once."""
 
     __slots__ = ("_future", "_loop")

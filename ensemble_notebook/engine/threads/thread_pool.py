@@ -19,7 +19,7 @@ EAGER_THREADS: Final = 32
 GROWTH_INTERVAL_S: Final = 0.1
 
 
-class Job:
+class ThreadCall:
     """One call on its way through a thread."""
 
     __slots__ = ("_error", "_result", "context", "function", "future", "label", "loop")
@@ -40,11 +40,11 @@ class Job:
         try:
             self._result = self.context.run(self.function)
         except StopIteration as raised:
-            self._error = contained(raised)  # A future can't hold this one.
+            self._error = to_runtime_error(raised)  # A future can't hold this one.
         except Exception as raised:  # noqa: BLE001 - it belongs to whoever awaits the future
             self._error = raised
         except BaseException as raised:  # noqa: BLE001 - SystemExit in a tool must not end the thread
-            self._error = contained(raised)
+            self._error = to_runtime_error(raised)
 
     def tell(self) -> None:
         """Hand what came of it to whoever awaits the future."""
@@ -62,14 +62,14 @@ class Job:
             self.future.set_exception(self._error)
 
 
-def contained(raised: BaseException) -> Exception:
+def to_runtime_error(raised: BaseException) -> Exception:
     """An exception that stays inside the task that raised it, from one that would end the loop or the process."""
     error = RuntimeError(one_line(raised))
     error.__cause__ = raised
     return error
 
 
-class WorkerPool:
+class ThreadPool:
     """Threads of one run.
 
     Up to 32 start at once; beyond that, one more each 0.1 s while calls are waiting, so that hanging functions never
@@ -78,26 +78,26 @@ class WorkerPool:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[ThreadCall | None] = SimpleQueue()
         self._thread_count = 0
         self._unfinished = 0  # calls that wait for a thread or run on one
         self._lock = threading.Lock()
         self._growth: asyncio.TimerHandle | None = None
-        self._busy: dict[int, Job] = {}
+        self._busy: dict[int, ThreadCall] = {}
 
     async def call(self, label: str, function: Callable[[], Any]) -> Any:
         """Run `function` on a thread, with the caller's context variables. Cancelled, it is left to itself."""
-        job = Job(label, function, self._loop)
+        call = ThreadCall(label, function, self._loop)
         with self._lock:
             self._unfinished += 1
-        self._queue.put(job)
+        self._queue.put(call)
         self._ensure_thread()
-        return await job.future
+        return await call.future
 
     def abandoned(self) -> list[str]:
         """Labels of the functions that still run though nobody waits for them any more."""
         with self._lock:
-            return [job.label for job in self._busy.values() if job.future.cancelled()]
+            return [call.label for call in self._busy.values() if call.future.cancelled()]
 
     def close(self) -> None:
         """Let every thread end after its current function; does not wait for them."""
@@ -130,12 +130,12 @@ class WorkerPool:
 
     def _work(self) -> None:
         number = threading.get_ident()
-        while (job := self._queue.get()) is not None:
+        while (call := self._queue.get()) is not None:
             with self._lock:
-                self._busy[number] = job
-            job.run()
+                self._busy[number] = call
+            call.run()
             # Free before the loop knows, so that whoever calls next finds this thread.
             with self._lock:
                 del self._busy[number]
                 self._unfinished -= 1
-            job.tell()
+            call.tell()

@@ -9,7 +9,7 @@ from ensemble_notebook.errors import BudgetExceededError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class MissingOutput:
     """An output that the task reads and that is not there (E32, E33): whose, and why in a few words."""
 
     name: str
@@ -27,7 +27,7 @@ class Revision:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
+class ResolvedTask:
     """One start of a task.
 
     Attributes:
@@ -40,12 +40,12 @@ class Brief:
 
     description: str
     context: tuple[TaskOutput, ...] = ()
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingOutput, ...] = ()
     revision: Revision | None = None
     is_last: bool = False
 
 
-class Dropped(Exception):  # noqa: N818 - no error
+class TaskAbandoned(Exception):  # noqa: N818 - no error
     """Ends a running task that is not to go on: a person wished to leave, or the budget is used up. Never a failure.
 
     Whoever answers the faults of tools and workers lets it, and `BudgetExceededError`, through.
@@ -56,7 +56,7 @@ class Dropped(Exception):  # noqa: N818 - no error
         self.reason = reason
 
 
-class Kept(Exception):  # noqa: N818 - no error
+class PreviousOutputKept(Exception):  # noqa: N818 - no error
     """Ends a task that was sent back and could not be redone: its cause says why, and the earlier output stays."""
 
     def __init__(self, output: TaskOutput) -> None:
@@ -64,12 +64,12 @@ class Kept(Exception):  # noqa: N818 - no error
         self.output = output
 
 
-def drop_of(error: BaseException) -> Dropped | BudgetExceededError | None:
+def abandonment_in(error: BaseException) -> TaskAbandoned | BudgetExceededError | None:
     """What in the chain of causes of an error ended the task without being a failure; None where it is one."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
-        if isinstance(link, Dropped | BudgetExceededError):
+        if isinstance(link, TaskAbandoned | BudgetExceededError):
             return link
         seen.add(id(link))
         link = link.__cause__

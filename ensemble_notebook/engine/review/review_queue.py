@@ -9,8 +9,8 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import OnTimeout, SpanStatus
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest, Verdict
 from ensemble_notebook.domain.events import ReviewAnswered, ReviewRequested
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import EnsembleError, ReviewTimeoutError
 
 _BY_DEFAULT: Final = {
@@ -19,7 +19,7 @@ _BY_DEFAULT: Final = {
 }
 
 
-class ReviewDesk:
+class ReviewQueue:
     """The one place where a run asks.
 
     Args:
@@ -28,7 +28,7 @@ class ReviewDesk:
         exit_early: told when somebody chose to leave (E27).
     """
 
-    def __init__(self, handler: ReviewHandler | None, caller: Caller, exit_early: Callable[[], None]) -> None:
+    def __init__(self, handler: ReviewHandler | None, caller: FunctionCaller, exit_early: Callable[[], None]) -> None:
         self._handler = handler
         self._caller = caller
         self._exit_early = exit_early
@@ -40,7 +40,9 @@ class ReviewDesk:
         """Whether there is anybody to ask."""
         return self._handler is not None
 
-    async def ask(self, request: ReviewRequest, around: Scope, handler: ReviewHandler | None = None) -> ReviewDecision:
+    async def ask(
+        self, request: ReviewRequest, around: SpanEmitter, handler: ReviewHandler | None = None
+    ) -> ReviewDecision:
         """The decision about a request, in a span inside `around`, after all questions before it are answered.
 
         Args:
@@ -62,13 +64,13 @@ class ReviewDesk:
                 self._exit_early()
             return decision
 
-    async def consult(self, request: ReviewRequest, around: Scope, reviewer: ReviewHandler) -> ReviewDecision:
+    async def consult(self, request: ReviewRequest, around: SpanEmitter, reviewer: ReviewHandler) -> ReviewDecision:
         """As `ask`, of somebody who is no person: nobody has to wait for the answer before asking something else."""
         return await self._ask(request, around.child(), reviewer)
 
-    async def _ask(self, request: ReviewRequest, scope: Scope, handler: ReviewHandler | None) -> ReviewDecision:
-        scope.emit(ReviewRequested, request=request)
-        asked_at = scope.stream.offset_s()
+    async def _ask(self, request: ReviewRequest, span: SpanEmitter, handler: ReviewHandler | None) -> ReviewDecision:
+        span.emit(ReviewRequested, request=request)
+        asked_at = span.stream.offset_s()
         decision: ReviewDecision | None = None
         fault: BaseException | None = None
         status, is_timeout = SpanStatus.ERROR, False
@@ -82,10 +84,10 @@ class ReviewDesk:
             fault, is_timeout = error, isinstance(error, ReviewTimeoutError)
             raise
         finally:
-            scope.emit(
+            span.emit(
                 ReviewAnswered,
                 decision=decision,
-                waited_s=scope.stream.offset_s() - asked_at,
+                waited_s=span.stream.offset_s() - asked_at,
                 is_timeout=is_timeout,
                 status=status,
                 error=fault,

@@ -19,10 +19,10 @@ from ensemble_notebook.domain.events import (
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply
 from ensemble_notebook.engine.agent.retry_policy import retry_delay
-from ensemble_notebook.engine.events.event_stream import Scope
-from ensemble_notebook.engine.limits.admission import Permit
-from ensemble_notebook.engine.limits.request_limits import Limits
-from ensemble_notebook.engine.threads.callables import keep_inside
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.limits.budget_admission import Admission
+from ensemble_notebook.engine.limits.request_limits import RequestLimits
+from ensemble_notebook.engine.threads.function_caller import await_safely
 from ensemble_notebook.errors import (
     AgentExecutionError,
     BudgetExceededError,
@@ -36,13 +36,13 @@ class LlmCaller:
     """Asks one model for replies on behalf of one agent. Without `limits`, a request is never held up."""
 
     def __init__(
-        self, agent: Agent, task_description: str, port: ChatPort, *, streams: bool, limits: Limits | None = None
+        self, agent: Agent, task_description: str, port: ChatPort, *, streams: bool, limits: RequestLimits | None = None
     ) -> None:
         self._agent = agent
         self._task_description = task_description
         self._port = port
         self._streams = streams
-        self._limits = limits or Limits()
+        self._limits = limits or RequestLimits()
         self._wait = ""
 
     @property
@@ -50,15 +50,15 @@ class LlmCaller:
         """What it is waiting for, in words."""
         return f"{self._wait}a request to {self._port.name}"
 
-    async def ask(self, conversation: Conversation, turn: Scope) -> ModelReply:
+    async def ask(self, conversation: Conversation, turn: SpanEmitter) -> ModelReply:
         """The next reply.
 
         Raises:
             AgentExecutionError: no reply, retries included; the origin is its cause (E14).
             BudgetExceededError, RateLimitTimeoutError: a request was not sent, for one of the limits.
         """
-        scope = turn.child()
-        scope.emit(
+        span = turn.child()
+        span.emit(
             LlmCallStarted,
             agent=self._agent.role,
             model=self._port.name,
@@ -66,22 +66,22 @@ class LlmCaller:
             max_attempts=self._agent.max_retries + 1,
             is_scripted=self._port.is_scripted,
         )
-        tokens = _TokenFeed(scope) if self._streams else None
+        tokens = _TokenFeed(span) if self._streams else None
         try:
-            reply = await self._attempts(conversation, scope, tokens)
+            reply = await self._attempts(conversation, span, tokens)
         except asyncio.CancelledError as stopped:
-            scope.emit(LlmCallFailed, error=stopped, status=SpanStatus.CANCELLED)
+            span.emit(LlmCallFailed, error=stopped, status=SpanStatus.CANCELLED)
             raise
         except AgentExecutionError as error:
-            scope.emit(LlmCallFailed, error=error.__cause__ or error, status=SpanStatus.ERROR)
+            span.emit(LlmCallFailed, error=error.__cause__ or error, status=SpanStatus.ERROR)
             raise
         except BudgetExceededError as error:
-            scope.emit(LlmCallFailed, error=error, status=SpanStatus.SKIPPED)
+            span.emit(LlmCallFailed, error=error, status=SpanStatus.SKIPPED)
             raise
         except RateLimitTimeoutError as error:
-            scope.emit(LlmCallFailed, error=error, status=SpanStatus.ERROR)
+            span.emit(LlmCallFailed, error=error, status=SpanStatus.ERROR)
             raise
-        scope.emit(
+        span.emit(
             LlmCallCompleted,
             text=reply.text,
             tool_calls=reply.tool_calls,
@@ -92,47 +92,52 @@ class LlmCaller:
         )
         return reply
 
-    async def _attempts(self, conversation: Conversation, scope: Scope, tokens: _TokenFeed | None) -> ModelReply:
+    async def _attempts(self, conversation: Conversation, span: SpanEmitter, tokens: _TokenFeed | None) -> ModelReply:
         for attempt in count(1):
-            permit = await self._admit(conversation, scope)
+            admission = await self._admit(conversation, span)
             try:
-                return await self._attempt(conversation, scope.child(), attempt, tokens, permit)
+                return await self._attempt(conversation, span.child(), attempt, tokens, admission)
             except Exception as error:
                 fault = self._port.classify(error)
                 delay = retry_delay(fault, attempt, self._agent.max_retries)
                 if delay is None:
                     raise self._given_up(fault, error, attempt) from error
-                scope.emit(LlmCallRetried, attempt=attempt, delay_s=delay, reason=fault.reason, error=error)
+                span.emit(LlmCallRetried, attempt=attempt, delay_s=delay, reason=fault.reason, error=error)
             self._wait = f"a wait of {delay:g} s before "
             await asyncio.sleep(delay)
             self._wait = ""
         raise AssertionError("unreachable")
 
-    async def _admit(self, conversation: Conversation, scope: Scope) -> Permit:
+    async def _admit(self, conversation: Conversation, span: SpanEmitter) -> Admission:
         """Outside of the attempt: its refusals are no faults of the model, and are never tried again (E30)."""
         self._wait = "a place under the limits for "
-        permit = await self._limits.admit(self._port, conversation, scope)
+        admission = await self._limits.admit(self._port, conversation, span)
         self._wait = ""
-        return permit
+        return admission
 
     async def _attempt(
-        self, conversation: Conversation, scope: Scope, attempt: int, tokens: _TokenFeed | None, permit: Permit
+        self,
+        conversation: Conversation,
+        span: SpanEmitter,
+        attempt: int,
+        tokens: _TokenFeed | None,
+        admission: Admission,
     ) -> ModelReply:
-        scope.emit(LlmAttemptStarted, attempt=attempt)
+        span.emit(LlmAttemptStarted, attempt=attempt)
         usage, model = TokenUsage(), None
         try:
-            reply = await self._reply(conversation, tokens, permit.max_tokens)
+            reply = await self._reply(conversation, tokens, admission.max_tokens)
             usage, model = reply.usage, reply.model
         except asyncio.CancelledError as stopped:
-            scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.CANCELLED, usage=usage, error=stopped)
+            span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.CANCELLED, usage=usage, error=stopped)
             raise
         except Exception as error:
             usage = self._port.classify(error).usage
-            scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.ERROR, usage=usage, error=error)
+            span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.ERROR, usage=usage, error=error)
             raise
         finally:
-            permit.settle(usage, model)
-        scope.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.OK, usage=usage)
+            admission.settle(usage, model)
+        span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.OK, usage=usage)
         return reply
 
     async def _reply(self, conversation: Conversation, tokens: _TokenFeed | None, max_tokens: int | None) -> ModelReply:
@@ -141,7 +146,7 @@ class LlmCaller:
         deadline = asyncio.timeout(limit)
         try:
             async with deadline:
-                return await keep_inside(conversation.reply(on_token, max_tokens=max_tokens))
+                return await await_safely(conversation.reply(on_token, max_tokens=max_tokens))
         except TimeoutError:
             if not deadline.expired() or limit is None:
                 raise
@@ -164,13 +169,13 @@ class LlmCaller:
 class _TokenFeed:
     """Passes streamed text on as events, and remembers when the first piece came."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-        self._asked_at = scope.stream.offset_s()
+    def __init__(self, span: SpanEmitter) -> None:
+        self._span = span
+        self._asked_at = span.stream.offset_s()
         self.first_after_s: float | None = None
 
     def put(self, text: str) -> None:
         """One piece."""
         if self.first_after_s is None:
-            self.first_after_s = self._scope.stream.offset_s() - self._asked_at
-        self._scope.emit(LlmToken, text=text)
+            self.first_after_s = self._span.stream.offset_s() - self._asked_at
+        self._span.emit(LlmToken, text=text)

@@ -10,7 +10,7 @@ from collections import Counter
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, same_role
 
 
-class ConstraintKeeper:
+class ConstraintTracker:
     """The constraints of one run, and what was approved and completed by now. Roles come in any case."""
 
     def __init__(self, constraints: HierarchicalConstraints) -> None:

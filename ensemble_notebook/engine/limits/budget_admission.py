@@ -10,9 +10,9 @@ from ensemble_notebook.domain.definitions.cost import Price, Pricing
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation
-from ensemble_notebook.engine.limits.budget_account import account_of
-from ensemble_notebook.engine.limits.budget_ledger import Claim, Stage
-from ensemble_notebook.engine.threads.cross_thread_event import Waiter
+from ensemble_notebook.engine.limits.budget_account import get_account
+from ensemble_notebook.engine.limits.budget_ledger import Reservation, ReservationState
+from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
 from ensemble_notebook.errors import BudgetExceededError
 
 _UNCOUNTED: Final = Price(Decimal(0), Decimal(0))
@@ -20,7 +20,7 @@ _UNCOUNTED: Final = Price(Decimal(0), Decimal(0))
 _SAMPLE: Final = 1000
 
 
-class Permit:
+class Admission:
     """What every request needs. This one is free, and limits nothing.
 
     Attributes:
@@ -44,7 +44,7 @@ class Permit:
         """
 
 
-class PaidPermit(Permit):
+class BudgetAdmission(Admission):
     """Paid from a budget: the worst case of the next request of a conversation.
 
     Raises:
@@ -55,7 +55,7 @@ class PaidPermit(Permit):
         self, budget: Budget, pricing: Pricing | None, port: ChatPort, conversation: Conversation, at: datetime
     ) -> None:
         self._budget = budget
-        self._account = account_of(budget)
+        self._account = get_account(budget)
         self._pricing = pricing
         self._port = port
         self._at = at
@@ -65,9 +65,9 @@ class PaidPermit(Permit):
             if budget.max_cost is not None and not budget.allow_unknown_cost:
                 raise BudgetExceededError(unknown_price(port.name, port.provider), budget=budget, limit="max_cost")
             price = _UNCOUNTED
-        self._claim = Claim(input_tokens, port.max_tokens, price.input, price.output / _SAMPLE)
+        self._claim = Reservation(input_tokens, port.max_tokens, price.input, price.output / _SAMPLE)
 
-    def ask(self) -> Waiter | None:
+    def ask(self) -> CrossThreadEvent | None:
         """Reserve it, or say whom to await first; then `check` what came of it."""
         return self._account.ask(self._claim)
 
@@ -77,14 +77,16 @@ class PaidPermit(Permit):
         Raises:
             BudgetExceededError: it can never fit into what the budget leaves.
         """
-        claim = self._claim
-        if claim.stage is Stage.REFUSED and claim.exceeded is not None:
-            raise BudgetExceededError(self._refusal(claim.exceeded), budget=self._budget, limit=claim.exceeded)
-        self.max_tokens = claim.max_tokens
+        reservation = self._claim
+        if reservation.state is ReservationState.REFUSED and reservation.exceeded is not None:
+            raise BudgetExceededError(
+                self._refusal(reservation.exceeded), budget=self._budget, limit=reservation.exceeded
+            )
+        self.max_tokens = reservation.max_tokens
 
     @property
     def warning(self) -> Spending | None:
-        """What is spent or held, where this permit is the one that came near a limit."""
+        """What is spent or held, where this admission is the one that came near a limit."""
         return self._claim.warning
 
     def send(self) -> None:

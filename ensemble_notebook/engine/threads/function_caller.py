@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
-from ensemble_notebook.engine.threads.worker_pool import WorkerPool, contained
+from ensemble_notebook.engine.threads.thread_pool import ThreadPool, to_runtime_error
 
 T = TypeVar("T")
 
 
-class Caller:
+class FunctionCaller:
     """Runs user functions for one run: sync ones on worker threads, async ones on the loop."""
 
     def __init__(self) -> None:
-        self._workers = WorkerPool()
+        self._workers = ThreadPool()
 
     async def call(self, label: str, function: Callable[..., Any], *args: Any) -> Any:
         """The result of ``function(*args)``, awaited if it is awaitable.
@@ -26,9 +26,9 @@ class Caller:
             Exception: what the function raised; `SystemExit` and its like come wrapped in a `RuntimeError`.
         """
         if is_async(function):
-            return await keep_inside(function(*args))
+            return await await_safely(function(*args))
         result = await self._workers.call(label, lambda: function(*args))
-        return await keep_inside(result) if inspect.isawaitable(result) else result
+        return await await_safely(result) if inspect.isawaitable(result) else result
 
     def abandoned(self) -> list[str]:
         """Labels of the sync functions that still run though nobody waits for them any more."""
@@ -39,7 +39,7 @@ class Caller:
         self._workers.close()
 
 
-async def keep_inside(awaitable: Awaitable[T]) -> T:
+async def await_safely(awaitable: Awaitable[T]) -> T:
     """Await, and keep inside whatever would otherwise end the loop; a cancellation nobody asked for is an error."""
     try:
         return await awaitable
@@ -47,11 +47,11 @@ async def keep_inside(awaitable: Awaitable[T]) -> T:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise contained(raised) from raised
+        raise to_runtime_error(raised) from raised
     except (Exception, GeneratorExit):  # the latter closes a coroutine that nobody awaits any more
         raise
     except BaseException as raised:
-        raise contained(raised) from raised
+        raise to_runtime_error(raised) from raised
 
 
 def is_async(function: Any) -> bool:

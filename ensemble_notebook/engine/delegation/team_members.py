@@ -12,7 +12,7 @@ from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.planning.graph import Member
 
 
-class Team:
+class TeamMembers:
     """Members by role, in any case; of two with the same role, the first. Derived goals are resolved (E2)."""
 
     def __init__(self, members: Sequence[Member], inputs: Mapping[str, Any]) -> None:
@@ -49,9 +49,9 @@ class Team:
         """That there is nobody of this role, and who there is; None where there is somebody."""
         if same_role(role) in self._members:
             return None
-        return f"There is no agent {role!r}. Available: {named(self.roles(asked_by))}"
+        return f"There is no agent {role!r}. Available: {quote_roles(self.roles(asked_by))}"
 
 
-def named(roles: Sequence[str]) -> str:
+def quote_roles(roles: Sequence[str]) -> str:
     """Roles in a sentence."""
     return ", ".join(map(repr, roles)) or "nobody"

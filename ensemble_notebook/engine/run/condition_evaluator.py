@@ -1,4 +1,4 @@
-"""Tests what tasks said against the conditions that look at them (E33).
+"""Tests the outputs of tasks against the conditions that look at them (E33).
 
 Knows nothing of what follows from it: which tasks and phases run is the scheduler's business.
 """
@@ -9,14 +9,14 @@ from collections.abc import Iterable
 
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph
-from ensemble_notebook.engine.threads.callables import Caller
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import EnsembleError, one_line
 
 
-class Conditions:
+class ConditionEvaluator:
     """All conditions of one run, and what is known of them so far."""
 
-    def __init__(self, graph: Graph, caller: Caller) -> None:
+    def __init__(self, graph: Graph, caller: FunctionCaller) -> None:
         self._graph = graph
         self._caller = caller
         self._by_source: dict[int, list[ConditionNode]] = {}
@@ -25,11 +25,11 @@ class Conditions:
         self._held: set[int] = set()
         self._faults: dict[int, Exception] = {}
 
-    def look_at(self, source: int) -> bool:
+    def has_conditions(self, source: int) -> bool:
         """Whether there is any condition on a task."""
         return source in self._by_source
 
-    async def judge(self, source: int, output: TaskOutput) -> frozenset[int]:
+    async def evaluate(self, source: int, output: TaskOutput) -> frozenset[int]:
         """Numbers of the conditions on a task for which its output is as wanted; replaces what was known of them.
 
         A default is, where no other condition on the task is. One whose predicate raises can't be decided: it counts

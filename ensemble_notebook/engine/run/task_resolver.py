@@ -1,4 +1,4 @@
-"""Writes the brief of each task that starts: what it reads, what of that is missing and why (E28, E32, E33)."""
+"""Resolves each task that starts: what it reads, what of that is missing and why (E28, E32, E33)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, sinks
 from ensemble_notebook.domain.planning.graph import Graph, PhaseNode, TaskNode
-from ensemble_notebook.engine.specs.task_brief import Brief, Missing, Revision
+from ensemble_notebook.engine.specs.resolved_task import MissingOutput, ResolvedTask, Revision
 
 
-class Briefing:
-    """All briefs of one run.
+class TaskResolver:
+    """Resolves the tasks of one run.
 
     Args:
         graph: of the run.
@@ -27,9 +27,9 @@ class Briefing:
         self._absences: dict[int, str] = {}
         self._revisions: dict[int, Revision] = {}
 
-    def brief(self, node: TaskNode) -> Brief:
+    def resolve(self, node: TaskNode) -> ResolvedTask:
         """What a task is given that starts now."""
-        return Brief(
+        return ResolvedTask(
             description=self._plan.tasks[node.index].description,
             context=self.outputs_of(node.context),
             missing=tuple([self._missing(index) for index in node.context if index not in self._outputs]),
@@ -58,7 +58,7 @@ class Briefing:
         """Of a phase that was sent back."""
         return self._revisions[phase.index]
 
-    def _missing(self, index: int) -> Missing:
+    def _missing(self, index: int) -> MissingOutput:
         row = self._plan.tasks[index]
         reason = self._absences.get(index, "it has no output")
-        return Missing(name=row.name, agent_role=row.agent, description=row.description, reason=reason)
+        return MissingOutput(name=row.name, agent_role=row.agent, description=row.description, reason=reason)
