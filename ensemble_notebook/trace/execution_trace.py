@@ -19,7 +19,8 @@ from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.errors import did_you_mean
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.run_parts import RunParts
+from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.task_traces import PhaseTrace, TaskTrace
 
 if TYPE_CHECKING:
@@ -137,28 +138,17 @@ class ExecutionTrace:
     @property
     def duration(self) -> timedelta | None:
         """On the monotonic clock (T4); None before the end."""
-        duration_ms = None if self.fold.run is None else self.fold.run.duration_ms
-        return None if duration_ms is None else timedelta(milliseconds=duration_ms)
+        return None if self.fold.run is None else self.fold.run.duration
 
-    @cached_property
+    @property
     def tasks(self) -> tuple[TaskTrace, ...]:
         """Those of the plan, in order of declaration, those that never ran included (T1); then reviewers of phases."""
-        ids = (span.span_id for span in self.spans if span.kind is SpanKind.TASK and span.delegation_id is None)
-        return tuple(self._tasks_by_id[span_id] for span_id in ids)
+        return self._parts.tasks
 
-    @cached_property
+    @property
     def phases(self) -> tuple[PhaseTrace, ...]:
         """One per phase, in order of declaration; those that never ran included (T1). Empty for a flat run."""
-        return tuple(
-            PhaseTrace(
-                name=span.name,
-                span=span,
-                tasks=tuple(task for task in self.tasks if task.span.parent is span),
-                metrics=self.fold.metrics_of(span),
-            )
-            for span in self.spans
-            if span.kind is SpanKind.PHASE
-        )
+        return self._parts.phases
 
     def task(self, name: str) -> TaskTrace:
         """The part of one task, of the plan or delegated.
@@ -166,9 +156,9 @@ class ExecutionTrace:
         Raises:
             KeyError: no task has this name; says which one is nearest.
         """
-        found = self._tasks_by_name.get(name)
+        found = self._parts.find_task(name)
         if found is None:
-            raise KeyError(f"No task {name!r} in this trace.{did_you_mean(name, self._tasks_by_name)}")
+            raise KeyError(f"No task {name!r} in this trace.{did_you_mean(name, self._parts.task_names)}")
         return found
 
     @cached_property
@@ -179,40 +169,14 @@ class ExecutionTrace:
         return Frames(self.fold, self.events)
 
     @cached_property
-    def _tasks_by_id(self) -> dict[str, TaskTrace]:
-        """All tasks; what was delegated is made before what delegated it."""
-        beneath: dict[str, list[Span]] = {}
-        for span in self.spans:
-            if span.task_id is not None:
-                beneath.setdefault(span.task_id, []).append(span)
-        made: dict[str, TaskTrace] = {}
-        workers: dict[str | None, list[TaskTrace]] = {}
-        tasks = [span for span in self.spans if span.kind is SpanKind.TASK]
-        for span in sorted(tasks, key=lambda each: each.depth, reverse=True):
-            made[span.span_id] = task = TaskTrace(
-                name=span.name,
-                span=span,
-                spans=tuple(beneath[span.span_id]),
-                messages=tuple(self.fold.messages.get(span.span_id, ())),
-                metrics=self.fold.metrics_of(span),
-                workers=tuple(sorted(workers.get(span.span_id, ()), key=lambda each: each.span.seq)),
-                capture_mode=self.capture_mode,
-            )
-            if span.parent is not None:
-                workers.setdefault(span.parent.task_id, []).append(task)
-        return made
-
-    @cached_property
-    def _tasks_by_name(self) -> dict[str, TaskTrace]:
-        """A name of the plan wins over that of delegated work."""
-        by_name = {task.name: task for task in self._tasks_by_id.values()}
-        return {**by_name, **{task.name: task for task in self.tasks}}
+    def _parts(self) -> RunParts:
+        return RunParts(self.fold)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON shape of the trace (T11): plain values, secrets masked."""
-        from ensemble_notebook.trace.formats.trace_json import document_of
+        from ensemble_notebook.trace.formats.trace_json import to_document
 
-        return document_of(self)
+        return to_document(self.fold, self.events, self._parts, self.cost)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it as JSON; gives the file. Folders are made; an older file is replaced once the new one is whole.
@@ -220,9 +184,9 @@ class ExecutionTrace:
         Raises:
             OSError: it can't be written.
         """
-        from ensemble_notebook.trace.formats.trace_file import write
+        from ensemble_notebook.trace.formats.trace_file import write_trace_file
 
-        return write(self, Path(path))
+        return write_trace_file(self.to_dict(), Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ExecutionTrace:
@@ -232,9 +196,12 @@ class ExecutionTrace:
             OSError: there is no such file.
             TraceFormatError: it is no trace, or not a whole one; names the place.
         """
-        from ensemble_notebook.trace.formats.trace_file import read
+        from ensemble_notebook.trace.formats.trace_file import read_trace_file
 
-        return read(Path(path))
+        saved = read_trace_file(Path(path))
+        trace = cls(saved.events, saved.cost, saved.prices)
+        trace.fold = saved.fold  # made already, to see whether the events are sound
+        return trace
 
     def __getstate__(self) -> dict[str, Any]:
         """The events are enough; the rest is folded again."""

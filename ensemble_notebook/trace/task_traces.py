@@ -24,8 +24,8 @@ _PHASE_STATUS: Final = {
 }
 
 
-class Part:
-    """What all parts have: the span that they are a view of, and its times."""
+class SpanView:
+    """What all parts of a trace have: the span that they are a view of, and its times."""
 
     span: Span
 
@@ -42,12 +42,11 @@ class Part:
     @property
     def duration(self) -> timedelta | None:
         """On the monotonic clock (T4); None before the end."""
-        duration_ms = self.span.duration_ms
-        return None if duration_ms is None else timedelta(milliseconds=duration_ms)
+        return self.span.duration
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolCallTrace(Part):
+class ToolCallTrace(SpanView):
     """One tool call that a model asked for.
 
     Attributes:
@@ -82,7 +81,7 @@ class ToolCallTrace(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlmInteraction(Part):
+class LlmInteraction(SpanView):
     """One reply that was asked for, and the tool calls that it asked for.
 
     Attributes:
@@ -132,7 +131,7 @@ class LlmInteraction(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DelegationTrace(Part):
+class DelegationTrace(SpanView):
     """One delegation, refused ones included.
 
     Attributes:
@@ -180,7 +179,7 @@ class DelegationTrace(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskTrace(Part):
+class TaskTrace(SpanView):
     """The part of a trace that belongs to one task, in the plan or delegated.
 
     Attributes:
@@ -289,7 +288,7 @@ class TaskTrace(Part):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhaseTrace(Part):
+class PhaseTrace(SpanView):
     """The part of a trace that belongs to one phase.
 
     Attributes:

@@ -40,17 +40,17 @@ _OUTCOMES: Final = {
 }
 
 
-def events_of_foreign(document: Plain) -> tuple[ev.Event, ...]:
+def import_events(document: Plain) -> tuple[ev.Event, ...]:
     """The events that such a run would have had, in order.
 
     Raises:
         KeyError, TypeError, ValueError, AttributeError: it is no such document.
     """
-    return _Teller(document).tell()
+    return AgentEnsembleImporter(document).to_events()
 
 
-class _Teller:
-    """Collects events in any order, and puts them in order of time at the end."""
+class AgentEnsembleImporter:
+    """Makes the events of one document. Collects events in any order, and puts them in order of time at the end."""
 
     def __init__(self, document: Plain) -> None:
         self._document = document
@@ -61,7 +61,7 @@ class _Teller:
         self._spans = 0
         self._names: Counter[str] = Counter()
 
-    def tell(self) -> tuple[ev.Event, ...]:
+    def to_events(self) -> tuple[ev.Event, ...]:
         """All events."""
         document, run_id = self._document, self._run_id
         run = {"span_id": run_id, "parent_id": None}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,28 @@ from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.errors import TraceFormatError
 from ensemble_notebook.trace.codec.event_codec import event_of, of_plain
-from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.formats.agentensemble_import import events_of_foreign
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.formats.agentensemble_import import import_events
 
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
 
 
-def write(trace: ExecutionTrace, path: Path) -> Path:
-    """Write a trace; gives the path.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedTrace:
+    """What a file holds: the events of a run, what makes its costs, and the fold of the events.
+
+    Attributes:
+        prices: of the attempts, by span id, as they were when it was written; None: to be looked up.
+    """
+
+    events: Sequence[Event]
+    cost: CostConfiguration | None
+    prices: Mapping[str, Price] | None
+    fold: TraceFold
+
+
+def write_trace_file(document: Mapping[str, Any], path: Path) -> Path:
+    """Write the document of a trace; gives the path.
 
     Raises:
         OSError: it can't be written; what was there before is still there.
@@ -31,7 +46,7 @@ def write(trace: ExecutionTrace, path: Path) -> Path:
     handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(trace.to_dict(), file, ensure_ascii=False, indent=1, allow_nan=False)
+            json.dump(document, file, ensure_ascii=False, indent=1, allow_nan=False)
             file.write("\n")
         Path(draft).replace(path)
     except BaseException:
@@ -40,7 +55,7 @@ def write(trace: ExecutionTrace, path: Path) -> Path:
     return path
 
 
-def read(path: Path) -> ExecutionTrace:
+def read_trace_file(path: Path) -> SavedTrace:
     """The trace in a file, ours or AgentEnsemble's.
 
     Raises:
@@ -64,17 +79,17 @@ def read(path: Path) -> ExecutionTrace:
     version = str(document.get("schemaVersion", ""))
     if version.partition(".")[0] != "1":
         raise TraceFormatError(f"{path} has schemaVersion {version!r}; versions 1.x can be read.")
-    return _trace_of(document, path)
+    return _read_document(document, path)
 
 
-def _trace_of(document: dict[str, Any], path: Path) -> ExecutionTrace:
+def _read_document(document: dict[str, Any], path: Path) -> SavedTrace:
     if "events" not in document:
         with _reading(path, "taskTraces"):
-            return _whole(ExecutionTrace(events_of_foreign(document)))
+            return _fold_whole(import_events(document), None, None)
     with _reading(path, "events"):
-        run_id, told = str(document["ensembleId"]), list(document["events"])
+        run_id, written = str(document["ensembleId"]), list(document["events"])
     events: list[Event] = []
-    for place, plain in enumerate(told):
+    for place, plain in enumerate(written):
         with _reading(path, f"events[{place}]"):
             event = event_of(plain, run_id)
             events += [] if event is None else [event]
@@ -83,14 +98,17 @@ def _trace_of(document: dict[str, Any], path: Path) -> ExecutionTrace:
     with _reading(path, "costConfiguration"):
         cost = of_plain(document.get("costConfiguration"), CostConfiguration)
     with _reading(path, "events"):
-        return _whole(ExecutionTrace(events, cost, prices))
+        return _fold_whole(events, cost, prices)
 
 
-def _whole(trace: ExecutionTrace) -> ExecutionTrace:
-    """The trace, folded now, so that what is wrong in it shows here."""
-    if trace.fold.run is None:
+def _fold_whole(
+    events: Sequence[Event], cost: CostConfiguration | None, prices: Mapping[str, Price] | None
+) -> SavedTrace:
+    """The events, folded now, so that what is wrong in them shows here."""
+    fold = TraceFold.of(events, cost, prices)
+    if fold.run is None:
         raise ValueError("no run has started")
-    return trace
+    return SavedTrace(events=events, cost=cost, prices=prices, fold=fold)
 
 
 def _price(span: dict[str, Any]) -> Price:

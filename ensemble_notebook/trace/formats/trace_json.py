@@ -13,20 +13,22 @@ from decimal import Decimal
 from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
 from ensemble_notebook.trace.codec.event_codec import camel, event_to_plain, to_plain
 from ensemble_notebook.trace.codec.iso_time import duration_text, instant_text
-from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.run_parts import RunParts
 from ensemble_notebook.trace.spans.safe_text import safe_text
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.tables.columns import SPANS
 from ensemble_notebook.trace.task_traces import (
     DelegationTrace,
     LlmInteraction,
-    Part,
     PhaseTrace,
+    SpanView,
     TaskTrace,
     ToolCallTrace,
 )
@@ -36,36 +38,38 @@ SCHEMA_VERSION: Final = "1.1"
 _UNKNOWN: Final = -1
 
 
-def document_of(trace: ExecutionTrace) -> dict[str, Any]:
-    """The whole document."""
-    parsed = _parsed_outputs(trace.events)
-    started = [task for task in trace.tasks if task.started_at is not None]
-    cost = trace.cost
-    expected = {} if trace.plan is None else {each.name: each.expected_output for each in trace.plan.tasks}
+def to_document(
+    fold: TraceFold, events: Sequence[ev.Event], parts: RunParts, cost: CostConfiguration | None
+) -> dict[str, Any]:
+    """The whole document of a run: its events, their fold, the parts made from that, and the rates it was priced by."""
+    parsed = _parsed_outputs(events)
+    started = [task for task in parts.tasks if task.started_at is not None]
+    expected = {} if fold.plan is None else {each.name: each.expected_output for each in fold.plan.tasks}
+    run, metrics, spans = fold.run, fold.metrics, list(fold.spans.values())
     return {
         "schemaVersion": SCHEMA_VERSION,
-        "captureMode": trace.capture_mode.name,
-        "ensembleId": safe_text(trace.run_id),
-        "name": None if trace.name is None else safe_text(trace.name),
-        "workflow": (trace.workflow or "").upper(),
-        "status": trace.status.name,
-        "exitReason": None if trace.exit_reason is None else trace.exit_reason.name,
-        "startedAt": _instant(trace.started_at),
-        "completedAt": _instant(trace.ended_at),
-        "totalDuration": _duration(trace.duration),
-        "inputs": dict(trace.inputs),
-        "agents": [_agent(agent) for agent in trace.agents],
+        "captureMode": fold.capture_mode.name,
+        "ensembleId": safe_text(fold.run_id),
+        "name": None if fold.name is None else safe_text(fold.name),
+        "workflow": (fold.workflow or "").upper(),
+        "status": fold.status.name,
+        "exitReason": None if fold.exit_reason is None else fold.exit_reason.name,
+        "startedAt": None if run is None else _instant(run.start_time),
+        "completedAt": None if run is None else _instant(run.end_time),
+        "totalDuration": None if run is None else _duration(run.duration),
+        "inputs": dict(fold.inputs),
+        "agents": [_agent(agent) for agent in fold.agents],
         "taskTraces": [_task(task, parsed, expected.get(task.name, "")) for task in started],
-        "phases": [_phase(phase) for phase in trace.phases],
-        "metrics": _run_metrics(trace, started),
-        "totalCostEstimate": _cost(trace.metrics, trace.spans),
+        "phases": [_phase(phase) for phase in parts.phases],
+        "metrics": _run_metrics(metrics, spans, started),
+        "totalCostEstimate": _cost(metrics, spans),
         "errors": [_error(task) for task in started if task.span.status is SpanStatus.ERROR],
-        "warnings": list(trace.warnings),
+        "warnings": list(fold.warnings),
         "mapReduceLevels": [],
         "metadata": {},
         "costConfiguration": None if cost is None else to_plain(cost),
-        "spans": [_span(span) for span in trace.spans],
-        "events": [event_to_plain(event) for event in _joined(trace.events)],
+        "spans": [_span(span) for span in spans],
+        "events": [event_to_plain(event) for event in _joined(events)],
     }
 
 
@@ -102,7 +106,7 @@ def _task(task: TaskTrace, parsed: Mapping[str, Any], expected: str = "") -> dic
     }
 
 
-def _times(part: Part) -> dict[str, Any]:
+def _times(part: SpanView) -> dict[str, Any]:
     return {
         "startedAt": _instant(part.started_at),
         "completedAt": _instant(part.completed_at),
@@ -188,8 +192,7 @@ def _error(task: TaskTrace) -> dict[str, Any]:
 # --- Numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _run_metrics(trace: ExecutionTrace, started: Sequence[TaskTrace]) -> dict[str, Any]:
-    metrics = trace.metrics
+def _run_metrics(metrics: Metrics, spans: Iterable[Span], started: Sequence[TaskTrace]) -> dict[str, Any]:
     return {
         "totalInputTokens": _sum(metrics.input_tokens, metrics),
         "totalOutputTokens": _sum(metrics.output_tokens, metrics),
@@ -203,7 +206,7 @@ def _run_metrics(trace: ExecutionTrace, started: Sequence[TaskTrace]) -> dict[st
         "totalDelegations": metrics.delegation_count,
         "memoryOperations": _memory(metrics),
         "taskMetrics": {task.name: _task_metrics(task) for task in started},
-        "totalCostEstimate": _cost(metrics, trace.spans),
+        "totalCostEstimate": _cost(metrics, spans),
     }
 
 

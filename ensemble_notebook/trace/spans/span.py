@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
@@ -183,6 +183,11 @@ class Span:
     def duration_ms(self) -> float | None:
         """First start to last end, retries and waits included; None while it runs and for what never ran."""
         return None if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
+
+    @property
+    def duration(self) -> timedelta | None:
+        """The same as a timedelta."""
+        return None if self.duration_ms is None else timedelta(milliseconds=self.duration_ms)
 
     @property
     def stretches(self) -> tuple[Stretch, ...]:
