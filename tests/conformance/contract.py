@@ -17,6 +17,7 @@ CONTRACT: Final = ROOT / "docs" / "contract"
 
 _SOURCES: Final = (
     "ensemble_notebook/**/*.py",
+    "ensemble_notebook/**/*.pyi",
     "tests/**/*.py",
     "benchmarks/**/*.py",
     "js/src/**/*.ts",
