@@ -24,12 +24,13 @@ from ensemble_notebook.domain.events import (
     Warned,
 )
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.wording import format_duration
 
 _LINES: Final[Mapping[type[Event], Callable[[Any], str]]] = {
     Noted: lambda event: event.message,
     Warned: lambda event: event.message,
     BudgetWarning: lambda event: event.message,
-    TaskCompleted: lambda event: f"{event.task}: done in {event.output.duration.total_seconds():.1f} s",
+    TaskCompleted: lambda event: f"{event.task}: done in {format_duration(event.output.duration)}",
     TaskFailed: lambda event: f"{event.task}: {event.status.value}: {event.error}",
     TaskSkipped: lambda event: f"{event.task}: skipped: {event.reason}",
     TaskRetried: lambda event: f"{event.task}: sent back: {event.feedback}",
@@ -37,7 +38,8 @@ _LINES: Final[Mapping[type[Event], Callable[[Any], str]]] = {
     PhaseSkipped: lambda event: f"{event.phase}: skipped: {event.reason}",
     PhaseRetried: lambda event: f"{event.phase}: sent back: {event.feedback}",
     LlmCallRetried: lambda event: (
-        f"{event.task}: attempt {event.attempt} failed ({event.reason}), next one in {event.delay_s:g} s"
+        f"{event.task}: attempt {event.attempt} failed ({event.reason}), "
+        f"next one in {format_duration(event.delay_s * 1000)}"
     ),
     DelegationStarted: lambda event: f"{event.delegator} asks {event.request.agent_role}",
     DelegationFailed: lambda event: f"{event.request.agent_role}: {'; '.join(event.response.errors)}",

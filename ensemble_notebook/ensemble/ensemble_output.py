@@ -16,6 +16,7 @@ from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskO
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, sinks
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.rich_display import face, rich_bundle
+from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import did_you_mean, one_line
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class EnsembleOutput:
     def __repr__(self) -> str:
         """One line: how it ended, how much was done."""
         done = f"{len(self._outputs)}/{self.plan.total_tasks} tasks"
-        return f"<EnsembleOutput {self.status.value}: {done} in {self.total_duration.total_seconds():.1f} s>"
+        return f"<EnsembleOutput {self.status.value}: {done} in {format_duration(self.total_duration)}>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return rich_bundle("output", self)

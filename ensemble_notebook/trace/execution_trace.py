@@ -17,6 +17,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, 
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
+from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.errors import did_you_mean
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.run_parts import RunParts
@@ -209,5 +210,5 @@ class ExecutionTrace:
 
     def __repr__(self) -> str:
         """Name, status and size."""
-        took = "" if self.duration is None else f", {self.duration.total_seconds():.1f} s"
+        took = "" if self.duration is None else f", {format_duration(self.duration)}"
         return f"ExecutionTrace({self.name or self.run_id!r}, {self.status}, {len(self.tasks)} tasks{took})"

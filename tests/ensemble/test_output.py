@@ -17,6 +17,7 @@ from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, final_task
 from ensemble_notebook.errors import EnsembleError
@@ -168,7 +169,7 @@ def test_a_completed_run_says_so() -> None:
     assert output.name == "solo"
     assert output.total_tool_calls == 0
     assert output.total_duration == timedelta(seconds=output.events[-1].offset_s)
-    assert repr(output) == f"<EnsembleOutput completed: 1/1 tasks in {output.total_duration.total_seconds():.1f} s>"
+    assert repr(output) == f"<EnsembleOutput completed: 1/1 tasks in {format_duration(output.total_duration)}>"
 
 
 def test_a_failed_run_keeps_failures_and_skips_with_their_reasons() -> None:

@@ -12,7 +12,6 @@ from ensemble_notebook.notebook.live.terminal_table import drawn
 from ensemble_notebook.notebook.picture.bars import WIDTH
 from ensemble_notebook.notebook.picture.chart import MOST_LINES, Chart, chart_of, chart_of_plan
 from ensemble_notebook.notebook.picture.static_picture import chart_html, chart_text
-from ensemble_notebook.notebook.picture.wording import count, duration, money, plural
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import Wire
@@ -163,40 +162,6 @@ def test_plan_shows_levels_and_the_longest_chain():
     assert [len(line.bar[0].text) if len(line.bar) > 1 else 0 for line in chart.lines] == [0, 13, 13, 26]
     assert chart.lines[1].cells[chart.heads.index("reads")] == "a"
     assert chart.facts == ("4 tasks", "up to 2 at once", "longest chain 3 tasks")
-
-
-@pytest.mark.parametrize(
-    "milliseconds, told",
-    [
-        (0, "0 ms"),
-        (0.4, "<1 ms"),
-        (340, "340 ms"),
-        (7_940, "7.9 s"),
-        (42_000, "42 s"),
-        (102_000, "1:42"),
-        (3_723_000, "1:02:03"),
-    ],
-)
-def test_durations_are_worded_for_people(milliseconds, told):
-    assert duration(milliseconds) == told
-
-
-@pytest.mark.parametrize(
-    "number, told", [(812, "812"), (4_100, "4.1k"), (84_149, "84.1k"), (999_960, "1M"), (2_340_000, "2.3M")]
-)
-def test_counts_are_worded_for_people(number, told):
-    assert count(number) == told
-
-
-@pytest.mark.parametrize(
-    "cost, told", [(0, "$0"), (0.000001, "<$0.00001"), (0.0042, "$0.0042"), (0.218, "$0.218"), (12.4, "$12.40")]
-)
-def test_prices_are_worded_for_people(cost, told):
-    assert money(cost) == told
-
-
-def test_nouns_follow_their_number():
-    assert (plural(1, "retry"), plural(2, "retry"), plural(3, "task")) == ("1 retry", "2 retries", "3 tasks")
 
 
 def test_work_that_was_handed_on_stands_below_who_handed_it_on():

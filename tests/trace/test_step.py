@@ -282,6 +282,7 @@ def test_a_task_that_the_budget_stops_is_skipped_and_keeps_what_it_did():
         "cost": 0.0,
         "tokens": 14,
         "llm_calls": 1,
+        "currency": "USD",
         "warn_at": 0.8,
         "share": 1.0,
     }

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
+from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.events import LlmAttemptStarted, LlmToken
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.event_writer import START
@@ -48,6 +50,7 @@ ROW_FIELDS = {
     "cache_read_tokens",
     "reasoning_tokens",
     "cost",
+    "currency",
     "finish_reason",
     "error_type",
     "error_message",
@@ -237,6 +240,19 @@ def test_task_rows_carry_the_sums_of_their_leaves():
     assert (rows["a"]["input_tokens"], rows["a"]["output_tokens"], rows["a"]["cost"]) == (20, 4, 0.0)
     assert "input_tokens" not in rows["b"]
     assert rows["b"]["status"] == "pending"
+
+
+def test_money_carries_its_currency_wherever_it_is():
+    build = EventBuilder({"a": (), "b": ()}, budget=Budget(max_cost=1))
+    with build.task("a"), build.turn():
+        build.llm("x", input_tokens=10, output_tokens=2)
+    euros = CostConfiguration(input_rate="0.001", output_rate="0.002", currency="EUR")
+    told = Wire(TraceFold.of(build.finish(), cost=euros), at_end).snapshot()
+    paid = {row["name"]: row.get("currency") for row in told["rows"] if "cost" in row}
+    assert paid["a"] == "EUR"
+    assert set(paid.values()) == {"EUR"}
+    assert all("currency" not in row for row in told["rows"] if "cost" not in row)
+    assert (told["run"]["currency"], told["run"]["budget"]["currency"]) == ("EUR", "EUR")
 
 
 def test_phases_are_told_with_what_they_come_after():

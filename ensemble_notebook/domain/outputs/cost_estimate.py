@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
+from ensemble_notebook.domain.wording import format_money
+
 Number = TypeVar("Number", int, Decimal)
 
 
@@ -115,8 +117,13 @@ class CostEstimate:
 
     def __str__(self) -> str:
         """The sums, in a line."""
-        cost = f"{self.cost} {self.currency}" if self.cost is not None else f"unknown ({', '.join(self.unpriced)})"
+        cost = f"unknown ({', '.join(self.unpriced)})" if self.cost is None else _cost_text(self.cost, self.currency)
         return f"model calls: {self.llm_calls}; tokens: {self.total_tokens}; cost: {cost}"
+
+
+def _cost_text(cost: Range[Decimal], currency: str) -> str:
+    low, high = (format_money(end, currency) for end in (cost.low, cost.high))
+    return low if cost.low == cost.high else f"{low} to {high}"
 
 
 def _sum(ranges: Iterable[Range[int]]) -> Range[int]:

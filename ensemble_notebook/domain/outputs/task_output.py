@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.wording import format_duration
 
 _SHOWN: Final = 80
 
@@ -67,7 +68,8 @@ class TaskOutput:
         """One line: who, how long, and how the text begins."""
         text = " ".join(self.raw.split())
         start = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        return f"<TaskOutput {self.name} ({self.agent_role}) in {self.duration.total_seconds():.1f} s: {mask(start)!r}>"
+        took = format_duration(self.duration)
+        return f"<TaskOutput {self.name} ({self.agent_role}) in {took}: {mask(start)!r}>"
 
     def __str__(self) -> str:
         """The text."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
+from ensemble_notebook.domain.wording import format_count, format_duration, format_money, format_percent, pluralize
 from ensemble_notebook.notebook.picture.bars import GLYPHS, Piece, level_bar
 from ensemble_notebook.notebook.picture.chart_lines import Line, lines_of
-from ensemble_notebook.notebook.picture.wording import count, duration, money, plural
 
 MOST_LINES: Final = 100
 MARKS: Final = {
@@ -78,7 +78,7 @@ def chart_of(snapshot: Mapping[str, Any]) -> Chart:
         status=run["status"],
         title=_title(run),
         facts=(*_facts(run), *_script(run, rows)),
-        axis=("0 s", duration(end)),
+        axis=("0 s", format_duration(end)),
         heads=("time", "tokens", "cost"),
         lines=lines,
         notes=[*_failure(run, lines), *run["warnings"], *filter(None, [run.get("note")])],
@@ -104,9 +104,9 @@ def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
         status="pending",
         title=title,
         facts=[
-            plural(plan.total_tasks, "task"),
+            pluralize(plan.total_tasks, "task"),
             f"up to {plan.max_parallelism} at once",
-            f"longest chain {plural(plan.estimated_rounds, 'task')}",
+            f"longest chain {pluralize(plan.estimated_rounds, 'task')}",
         ],
         axis=("first", "last"),
         heads=("after", "model") if plan.phases else ("reads", "model"),
@@ -154,20 +154,20 @@ def _with_cells(line: Line, used: Sequence[int]) -> Line:
 def _facts(run: Mapping[str, Any]) -> Iterable[str]:
     if run.get("name"):
         yield run["name"]
-    yield duration(float(run.get("elapsed_ms") or 0))
-    yield f"{run['tasks_done']}/{plural(run['tasks_total'], 'task')}"
+    yield format_duration(float(run.get("elapsed_ms") or 0))
+    yield f"{run['tasks_done']}/{pluralize(run['tasks_total'], 'task')}"
     if calls := run["llm_call_count"]:
         used = (run.get("input_tokens") or 0) + (run.get("output_tokens") or 0)
         at_least = "" if run["tokens_complete"] else "at least "
-        yield f"{at_least}{count(used)} tokens in {plural(calls, 'model call')}"
+        yield f"{at_least}{format_count(used)} tokens in {pluralize(calls, 'model call')}"
     if run.get("cost"):
-        yield ("" if run["cost_complete"] else "at least ") + money(run["cost"], run["currency"])
+        yield ("" if run["cost_complete"] else "at least ") + format_money(run["cost"], run["currency"])
     elif calls and run.get("cost") is None:
         yield "cost unknown"
     yield from _budget(run)
     for field, noun in (("tool_call_count", "tool call"), ("errors", "error"), ("retries", "retry")):
         if number := run.get(field):
-            yield plural(number, noun)
+            yield pluralize(number, noun)
     if number := run.get("tasks_skipped"):
         yield f"{number} skipped"
 
@@ -183,9 +183,9 @@ def _budget(run: Mapping[str, Any]) -> Iterable[str]:
     """How much of the budget is spent, by the limit that is nearest."""
     budget = run.get("budget") or {}
     limits: dict[str, Callable[[Any], str]] = {
-        "cost": lambda most: money(most, run["currency"]),
-        "tokens": lambda most: f"{count(int(most))} tokens",
-        "llm_calls": lambda most: plural(int(most), "model call"),
+        "cost": lambda most: format_money(most, budget.get("currency") or run["currency"]),
+        "tokens": lambda most: f"{format_count(int(most))} tokens",
+        "llm_calls": lambda most: pluralize(int(most), "model call"),
     }
     shares = [
         (float(budget.get(name) or 0) / most, word(most))
@@ -194,7 +194,7 @@ def _budget(run: Mapping[str, Any]) -> Iterable[str]:
     ]
     if shares:
         share, limit = max(shares)
-        yield f"{share:.0%} of {limit}"
+        yield f"{format_percent(share)} of {limit}"
 
 
 def _failure(run: Mapping[str, Any], lines: Sequence[Line]) -> Iterable[str]:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
 from ensemble_notebook.notebook.picture.bars import Piece, Row, stop_of, task_bar
-from ensemble_notebook.notebook.picture.wording import count, duration, money, plural
 
 _LINES: Final = ("phase", "task")
 _DRAWN: Final = ("llm", "tool", "attempt", "delegation", "review", "wait")
@@ -55,7 +55,7 @@ def lines_of(rows: Sequence[Row], end: float, currency: str) -> Iterable[Line]:
     Args:
         rows: of the wire.
         end: of the time axis, in milliseconds.
-        currency: of the costs.
+        currency: of costs that don't say theirs.
     """
     known = {row["span_id"]: row for row in rows}
     below: dict[str | None, list[Row]] = {}
@@ -99,20 +99,25 @@ def _task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> Lin
         agent=row.get("agent") or "",
         status=row["status"],
         bar=task_bar(row, parts, end),
-        cells=(_time(row, end), _tokens(row, parts), money(row["cost"], currency) if row.get("cost") else ""),
+        cells=(_time(row, end), _tokens(row, parts), _cost(row, currency)),
         notes=tuple(_notes(row, parts)),
     )
 
 
+def _cost(row: Row, currency: str) -> str:
+    # Rows that 0.1.0 saved don't say their currency, which is that of the run.
+    return format_money(row["cost"], row.get("currency") or currency) if row.get("cost") else ""
+
+
 def _time(row: Row, end: float) -> str:
-    return "" if row.get("start_ms") is None else duration(stop_of(row, end) - row["start_ms"])
+    return "" if row.get("start_ms") is None else format_duration(stop_of(row, end) - row["start_ms"])
 
 
 def _tokens(row: Row, parts: Sequence[Row]) -> str:
     used = (row.get("input_tokens"), row.get("output_tokens"))
     if not any(part["kind"] == "llm" for part in parts) or (row["status"] == "running" and None in used):
         return ""
-    return " → ".join("?" if number is None else count(number) for number in used)
+    return " → ".join("?" if number is None else format_count(number) for number in used)
 
 
 def _notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
@@ -122,7 +127,7 @@ def _notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
         yield f"{row['error_type']}: {row.get('error_message') or 'no message'}"
     reasons = [str(part["retry_reason"]) for part in parts if part["kind"] == "attempt" and part.get("retry_reason")]
     if reasons:
-        yield f"{plural(len(reasons), 'retry')}: {', '.join(dict.fromkeys(reasons))}"
+        yield f"{pluralize(len(reasons), 'retry')}: {', '.join(dict.fromkeys(reasons))}"
     handing_on = {part.get("parent_id") for part in parts if part["kind"] == "delegation"}
     broken = [
         part.get("tool") or part["name"]
@@ -130,7 +135,7 @@ def _notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
         if part["kind"] == "tool" and part["status"] == "error" and part["span_id"] not in handing_on
     ]
     if broken:
-        yield f"{plural(len(broken), 'tool error')}: {', '.join(dict.fromkeys(broken))}"
+        yield f"{pluralize(len(broken), 'tool error')}: {', '.join(dict.fromkeys(broken))}"
     if row.get("is_fallback"):
         yield "a fallback agent took over"
     for part in parts:

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.notebook.picture.bars import GAP, WIDTH, Piece
 from ensemble_notebook.notebook.picture.chart import MARKS, Chart, chart_of, chart_of_plan
 from ensemble_notebook.notebook.picture.chart_lines import Line
 from ensemble_notebook.notebook.picture.safe_markdown import plain
-from ensemble_notebook.notebook.picture.wording import plural
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import Wire
 
@@ -181,7 +181,7 @@ def _html_texts(chart: Chart, details: Mapping[str, Any]) -> str:
             texts.append(_html_text(line.name, shown))
     if not texts:
         return ""
-    title = f'<summary style="{_FAINT}">outputs of {plural(len(texts), "task")}</summary>'
+    title = f'<summary style="{_FAINT}">outputs of {pluralize(len(texts), "task")}</summary>'
     return f'<details style="margin:4px 0 0">{title}<div style="padding-left:1.2em">{"".join(texts)}</div></details>'
 
 

@@ -89,6 +89,7 @@ def row_of(span: Span) -> dict[str, Any]:
         for name in _TOKENS:
             row[name] = getattr(sums, name)
         row["cost"] = _number(sums.cost)
+        row["currency"] = None if sums.cost is None else span.currency
     return {name: value for name, value in row.items() if value is not None}
 
 
@@ -164,6 +165,7 @@ def _budget(fold: TraceFold) -> dict[str, Any] | None:
         "cost": _number(metrics.cost),
         "tokens": metrics.total_tokens,
         "llm_calls": metrics.llm_attempt_count,
+        "currency": metrics.currency,
         "warn_at": fold.budget.warn_at,
         "share": max(_number(float(spent[name]) / float(limit)) or 0.0 for name, limit in limits.items()),
     }

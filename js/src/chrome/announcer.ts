@@ -2,7 +2,7 @@
 // (W10). Pure: from two states of the run to a sentence or none.
 
 import type { Run } from "../wire/rows";
-import { duration, plural } from "../wording/numbers";
+import { formatDuration, pluralize } from "../wording/numbers";
 
 const APART_MS = 5000;
 
@@ -24,12 +24,12 @@ export class Announcer {
 
 function urgentNews(before: Run | null, run: Run): string | null {
   if (before?.run_id === run.run_id && before.status === run.status && run.errors <= before.errors) return null;
-  const end = duration(run.elapsed_ms);
+  const end = formatDuration(run.elapsed_ms);
   switch (run.status) {
     case "completed":
-      return `${run.name} completed in ${end}: ${plural(run.tasks_done, "task")}.`;
+      return `${run.name} completed in ${end}: ${pluralize(run.tasks_done, "task")}.`;
     case "completed_with_warnings":
-      return `${run.name} completed with warnings in ${end}: ${plural(run.tasks_done, "task")}.`;
+      return `${run.name} completed with warnings in ${end}: ${pluralize(run.tasks_done, "task")}.`;
     case "budget_exceeded":
       return `${run.name} stopped after ${end}: its budget is used up.`;
     case "exited_early":
@@ -39,7 +39,7 @@ function urgentNews(before: Run | null, run: Run): string | null {
     case "interrupted":
       return `${run.name} was interrupted after ${end}.`;
     default:
-      return before && run.errors > before.errors ? `${plural(run.errors, "error")} so far in ${run.name}.` : null;
+      return before && run.errors > before.errors ? `${pluralize(run.errors, "error")} so far in ${run.name}.` : null;
   }
 }
 
@@ -48,5 +48,5 @@ function news(before: Run | null, run: Run): string | null {
   if (before?.run_id !== run.run_id || before.status !== run.status) return `${run.name} is running.`;
   if (before.tasks_done === run.tasks_done && before.tasks_skipped === run.tasks_skipped) return null;
   const now = run.active.map((span) => span.name).slice(0, 3).join(", ");
-  return `${run.tasks_done} of ${plural(run.tasks_total, "task")} done${now ? `; now ${now}` : ""}.`;
+  return `${run.tasks_done} of ${pluralize(run.tasks_total, "task")} done${now ? `; now ${now}` : ""}.`;
 }

@@ -1,7 +1,7 @@
 // How much of the budget is spent: the limit that is nearest, in words and as a small bar.
 
 import type { Budget, Run } from "../wire/rows";
-import { count, money } from "../wording/numbers";
+import { formatCount, formatMoney, formatPercent, pluralize } from "../wording/numbers";
 
 const WARN_AT = 0.8;
 
@@ -11,23 +11,23 @@ interface Limit {
   readonly isCost: boolean;
 }
 
-function limitsOf(budget: Budget, currency: string): Limit[] {
+function limitsOf(budget: Budget): Limit[] {
   const found: Limit[] = [];
   const add = (spent: number | null | undefined, most: number | null | undefined, text: string, isCost = false): void => {
     if (most != null && most > 0) found.push({ text, share: (spent ?? 0) / most, isCost });
   };
-  add(budget.cost, budget.max_cost, `${money(budget.cost ?? 0, currency)} of ${money(budget.max_cost, currency)}`, true);
-  add(budget.tokens, budget.max_tokens, `${count(budget.tokens ?? 0)} of ${count(budget.max_tokens)} tok`);
-  add(budget.llm_calls, budget.max_llm_calls, `${budget.llm_calls ?? 0} of ${budget.max_llm_calls} calls`);
+  add(budget.cost, budget.max_cost, `${formatMoney(budget.cost ?? 0, budget.currency)} of ${formatMoney(budget.max_cost, budget.currency)}`, true);
+  add(budget.tokens, budget.max_tokens, `${formatCount(budget.tokens ?? 0)} of ${formatCount(budget.max_tokens)} tok`);
+  add(budget.llm_calls, budget.max_llm_calls, `${formatCount(budget.llm_calls ?? 0)} of ${pluralize(budget.max_llm_calls ?? 0, "call")}`);
   return found.sort((a, b) => b.share - a.share);
 }
 
 /** True where the budget's limit on money is shown, so that the cost need not be said twice. */
 export const isCostBudget = (budget: Budget | null | undefined): boolean =>
-  budget != null && limitsOf(budget, "USD")[0]?.isCost === true;
+  budget != null && limitsOf(budget)[0]?.isCost === true;
 
 export function BudgetShare({ budget, run }: { budget: Budget; run: Run }) {
-  const limits = limitsOf(budget, run.currency);
+  const limits = limitsOf(budget);
   const nearest = limits[0];
   if (!nearest) return null;
   const percent = Math.round(100 * nearest.share);
@@ -37,7 +37,7 @@ export function BudgetShare({ budget, run }: { budget: Budget; run: Run }) {
     <span class="et-budget" data-level={level} title={`Spent of the budget: ${limits.map((limit) => limit.text).join(", ")}`}>
       <span>{level === "fine" ? "" : "⚠ "}<b>{spent}</b> of {most}</span>
       <span class="et-meter" role="meter" aria-label="Budget spent" aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.min(percent, 100)}
-        aria-valuetext={`${percent} %: ${nearest.text}`}>
+        aria-valuetext={`${formatPercent(nearest.share)}: ${nearest.text}`}>
         <i style={{ width: `${Math.min(percent, 100)}%` }} />
       </span>
     </span>

@@ -7,7 +7,7 @@ import type { View } from "../view/view";
 import { isHandler } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { STATUS_NAMES } from "../wording/labels";
-import { duration } from "../wording/numbers";
+import { formatDuration, formatGrowingDuration } from "../wording/numbers";
 import { monogram } from "../wording/text";
 
 export function Gutter({ view, prefix }: { view: View; prefix: string }) {
@@ -78,8 +78,6 @@ function TrackRow({ view, track, index, isCurrent, prefix }: RowProps) {
 
 function timeOf(row: Row, view: View): string {
   if (row.start_ms == null) return "";
-  if (row.end_ms != null) return duration(row.end_ms - row.start_ms);
-  // Whole seconds while it runs: tenths that flicker in a table pull the eye.
-  const seconds = Math.floor(Math.max(0, view.age.value - row.start_ms) / 1000);
-  return seconds < 1 ? "" : seconds < 60 ? `${seconds} s` : duration(seconds * 1000);
+  if (row.end_ms != null) return formatDuration(row.end_ms - row.start_ms);
+  return formatGrowingDuration(view.age.value - row.start_ms);
 }

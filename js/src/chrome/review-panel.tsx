@@ -7,7 +7,7 @@ import { TextBlock } from "../elements/text-block";
 import type { Link } from "../kernel/connection";
 import type { View } from "../view/view";
 import type { Review, Row, Run, Verdict } from "../wire/rows";
-import { clock } from "../wording/numbers";
+import { formatClock } from "../wording/numbers";
 
 interface Choice {
   /** On the button. */
@@ -178,7 +178,7 @@ function Countdown({ review, view }: { review: Review; view: View }) {
   const left = Math.max(0, review.deadline_ms - view.age.value);
   return (
     <span class="et-countdown" data-hurry={left < HURRY_MS}>
-      <b>{clock(left + 999)}</b> left<span class="et-more">, {ENDS[review.on_timeout ?? ""] ?? "then it is decided without you"}</span>
+      <b>{formatClock(left + 999)}</b> left<span class="et-more">, {ENDS[review.on_timeout ?? ""] ?? "then it is decided without you"}</span>
     </span>
   );
 }

@@ -19,7 +19,7 @@ async function show(state: Partial<Run>): Promise<void> {
 }
 
 describe("the budget", () => {
-  const limits = { max_cost: 1, max_tokens: 20_000, cost: 0.218, tokens: 12_400, share: 0.62, warn_at: 0.8 };
+  const limits = { max_cost: 1, max_tokens: 20_000, cost: 0.218, tokens: 12_400, share: 0.62, warn_at: 0.8, currency: "USD" };
   const shown = (): HTMLElement | null => bench.place.querySelector(".et-budget");
 
   it("shows the limit that is nearest, and the cost beside it", async () => {
@@ -27,6 +27,11 @@ describe("the budget", () => {
     expect(shown()?.textContent).toBe("12.4k of 20k tok");
     expect(shown()?.querySelector('[role="meter"]')?.getAttribute("aria-valuenow")).toBe("62");
     expect(bench.place.querySelector(".et-cost")?.textContent).toBe("$0.218");
+  });
+
+  it("is worded in its own currency", async () => {
+    await show({ budget: { ...limits, max_tokens: null, currency: "EUR" }, currency: "EUR" });
+    expect(shown()?.textContent).toBe("€0.218 of €1.00");
   });
 
   it("does not say the cost twice, and warns in colour and sign", async () => {

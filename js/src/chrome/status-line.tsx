@@ -9,7 +9,7 @@ import { activitiesOf } from "../store/activities";
 import { nextProblem } from "../store/problems";
 import type { View } from "../view/view";
 import type { Run, RunStatus } from "../wire/rows";
-import { clock, count, duration, money, plural } from "../wording/numbers";
+import { formatClock, formatCount, formatDuration, formatMoney, formatPercent, pluralize } from "../wording/numbers";
 import { timeOfDay } from "../wording/text";
 import { BudgetShare, isCostBudget } from "./budget-meter";
 
@@ -82,7 +82,7 @@ export function StatusLine({ view, link, children }: Props) {
 
 /** Why the run ended as it did, where that is not clear from its state. */
 function Ending({ run }: { run: Run }) {
-  const rest = run.tasks_skipped ? ` ${plural(run.tasks_skipped, "task")} did not run; what was done is kept.` : " What was done is kept.";
+  const rest = run.tasks_skipped ? ` ${pluralize(run.tasks_skipped, "task")} did not run; what was done is kept.` : " What was done is kept.";
   if (run.status === "budget_exceeded") return <p class="et-note" data-hue="wait">What is left of the budget is too little for the next model call.{rest}</p>;
   if (run.status === "exited_early") return <p class="et-note" data-hue="wait">A review ended the run: what was running finished, nothing new started.{rest}</p>;
   if (!run.error || run.status === "completed") return null;
@@ -91,20 +91,20 @@ function Ending({ run }: { run: Run }) {
 
 function Age({ view, run }: { view: View; run: Run }) {
   const isOver = view.store.isOver;
-  return <span class="et-clock">{isOver ? duration(run.elapsed_ms) : clock(view.age.value)}</span>;
+  return <span class="et-clock">{isOver ? formatDuration(run.elapsed_ms) : formatClock(view.age.value)}</span>;
 }
 
 function SavedBadge({ view }: { view: View }) {
   const time = timeOfDay(view.store.savedAt.value);
   const { rows, details } = view.store.leftOut.value;
-  const lacks = [rows ? `lacks ${plural(rows, "span")}` : "", details ? `lacks the texts of ${plural(details, "span")}` : ""];
+  const lacks = [rows ? `lacks ${pluralize(rows, "span")}` : "", details ? `lacks the texts of ${pluralize(details, "span")}` : ""];
   const title = rows || details ? `Kept small: ${lacks.filter(Boolean).join(" and ")}` : undefined;
   return <span class="et-badge" title={title}>saved view{time ? `, ${time}` : ""}</span>;
 }
 
 function Facts({ run, view }: { run: Run; view: View }) {
   const input = run.input_tokens;
-  const cached = input && run.cache_read_tokens ? Math.round((100 * run.cache_read_tokens) / input) : 0;
+  const cached = input && run.cache_read_tokens ? run.cache_read_tokens / input : null;
   const hasTokens = input != null || run.output_tokens != null;
   const least = run.tokens_complete ? "" : "≥ ";
   return (
@@ -116,14 +116,14 @@ function Facts({ run, view }: { run: Run; view: View }) {
       <span class="et-spring" />
       {hasTokens && (
         <span class="et-tokens" title="Tokens sent to and received from models">
-          {least}<b>{count(input)}</b> in{cached > 0 && <span class="et-more"> ({cached}% cached)</span>}
-          <span class="et-dot">·</span><b>{count(run.output_tokens)}</b> out
+          {least}<b>{formatCount(input)}</b> in{cached !== null && <span class="et-more"> ({formatPercent(cached)} cached)</span>}
+          <span class="et-dot">·</span><b>{formatCount(run.output_tokens)}</b> out
         </span>
       )}
       {run.budget && <BudgetShare budget={run.budget} run={run} />}
       {!isCostBudget(run.budget) && run.cost != null && (run.cost > 0 || run.cost_complete) && (
         <span class="et-cost" title={run.cost_complete ? "Cost" : "At least: the price of some calls is unknown"}>
-          {run.cost_complete ? "" : "≥ "}<b>{money(run.cost, run.currency)}</b>
+          {run.cost_complete ? "" : "≥ "}<b>{formatMoney(run.cost, run.currency)}</b>
         </span>
       )}
     </div>
@@ -136,8 +136,8 @@ function Now({ run, view }: { run: Run; view: View }) {
     const parts = [
       run.tasks_failed ? `${run.tasks_failed} failed` : "",
       run.tasks_skipped ? `${run.tasks_skipped} skipped` : "",
-      run.llm_call_count ? plural(run.llm_call_count, "model call") : "",
-      run.tool_call_count ? plural(run.tool_call_count, "tool call") : "",
+      run.llm_call_count ? pluralize(run.llm_call_count, "model call") : "",
+      run.tool_call_count ? pluralize(run.tool_call_count, "tool call") : "",
     ].filter(Boolean);
     return <span class="et-now">{parts.join(" · ")}</span>;
   }
@@ -162,7 +162,7 @@ function Now({ run, view }: { run: Run; view: View }) {
 /** How long something has been running, once that is long enough to wonder. */
 function Since({ began, view }: { began: number | null; view: View }) {
   const age = began == null ? 0 : view.age.value - began;
-  return age < LONG_MS ? null : <span class="et-since">{clock(age)}</span>;
+  return age < LONG_MS ? null : <span class="et-since">{formatClock(age)}</span>;
 }
 
 function Progress({ run }: { run: Run }) {
@@ -186,8 +186,8 @@ function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; ha
   return (
     <span class="et-chips">
       {run.errors > 0 && (
-        <button class="et-chip" data-hue="error" aria-label={`${plural(run.errors, "error")}: show the next`}
-          title={`${plural(run.errors, "error")}: show the next`} onClick={() => go("error")}>
+        <button class="et-chip" data-hue="error" aria-label={`${pluralize(run.errors, "error")}: show the next`}
+          title={`${pluralize(run.errors, "error")}: show the next`} onClick={() => go("error")}>
           <Icon sign="error" size={12} />{run.errors}
         </button>
       )}
@@ -198,7 +198,7 @@ function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; ha
         </button>
       )}
       {run.warnings.length > 0 && (
-        <button class="et-chip" data-hue="wait" aria-expanded={hasWarnings} aria-label={plural(run.warnings.length, "warning")}
+        <button class="et-chip" data-hue="wait" aria-expanded={hasWarnings} aria-label={pluralize(run.warnings.length, "warning")}
           title={run.warnings.join("\n")} onClick={toggle}>
           <Icon sign="warning" size={12} />{run.warnings.length}
         </button>

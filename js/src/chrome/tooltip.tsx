@@ -4,7 +4,7 @@ import { AXIS_HEIGHT } from "../layout/sizes";
 import type { View } from "../view/view";
 import type { Row } from "../wire/rows";
 import { answerOf, glyphOf, STATUS_NAMES, titleOf } from "../wording/labels";
-import { count, duration, money } from "../wording/numbers";
+import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
 
 export interface Hover {
   readonly row: Row;
@@ -34,10 +34,10 @@ export function Tooltip({ hover, view }: { hover: Hover | null; view: View }) {
 function facts(row: Row, view: View): string[] {
   const length = row.start_ms == null ? null : (row.end_ms ?? view.age.value) - row.start_ms;
   return [
-    length === null ? "" : duration(Math.max(0, length)),
+    length === null ? "" : formatDuration(Math.max(0, length)),
     row.kind === "attempt" && row.attempt != null ? `attempt ${row.attempt}` : "",
-    row.input_tokens != null || row.output_tokens != null ? `${count(row.input_tokens)} in, ${count(row.output_tokens)} out` : "",
-    row.cost ? money(row.cost) : "",
+    row.input_tokens != null || row.output_tokens != null ? `${formatCount(row.input_tokens)} in, ${formatCount(row.output_tokens)} out` : "",
+    row.cost ? formatMoney(row.cost, row.currency) : "",
     row.agent ?? "",
     row.is_fallback ? "fallback agent" : "",
     row.review ? answerOf(row) : row.status === "ok" ? "" : STATUS_NAMES[row.status],

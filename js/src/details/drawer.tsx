@@ -12,7 +12,7 @@ import type { Kind } from "../wire/kinds";
 import type { Details } from "../wire/messages";
 import type { Row } from "../wire/rows";
 import { KIND_NAMES, titleOf } from "../wording/labels";
-import { count, duration, money } from "../wording/numbers";
+import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
 import { pretty } from "../wording/text";
 import { Conversation } from "./conversation";
 import { Facts } from "./facts";
@@ -77,11 +77,11 @@ function sourceOf(row: Row): string | null {
 }
 
 function headline(row: Row): string {
-  const parts = [row.start_ms != null && row.end_ms != null ? duration(row.end_ms - row.start_ms) : ""];
+  const parts = [row.start_ms != null && row.end_ms != null ? formatDuration(row.end_ms - row.start_ms) : ""];
   if (row.input_tokens != null || row.output_tokens != null) {
-    parts.push(`${count(row.input_tokens)} in · ${count(row.output_tokens)} out`);
+    parts.push(`${formatCount(row.input_tokens)} in · ${formatCount(row.output_tokens)} out`);
   }
-  if (row.cost != null) parts.push(money(row.cost));
+  if (row.cost != null) parts.push(formatMoney(row.cost, row.currency));
   return parts.filter(Boolean).join("   ");
 }
 
@@ -185,7 +185,7 @@ function SpanList({ rows, view }: { rows: readonly Row[]; view: View }) {
           <button class="et-span" onClick={() => view.jump(row.span_id)}>
             <span class="et-sign" data-status={row.status}><Icon sign={signOf(row.status)} /></span>
             <span class="et-title">{titleOf(row)}</span>
-            <span class="et-time">{row.end_ms != null && row.start_ms != null ? duration(row.end_ms - row.start_ms) : ""}</span>
+            <span class="et-time">{row.end_ms != null && row.start_ms != null ? formatDuration(row.end_ms - row.start_ms) : ""}</span>
           </button>
         </li>
       ))}

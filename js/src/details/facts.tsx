@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import type { View } from "../view/view";
 import type { Row } from "../wire/rows";
 import { answerOf, STATUS_NAMES, waitOf } from "../wording/labels";
-import { duration, money, plural } from "../wording/numbers";
+import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
 
 /** Whatever is known of a span besides its texts; what is unknown is left out. */
 export function Facts({ row, view }: { row: Row; view: View }) {
@@ -23,25 +23,25 @@ export function Facts({ row, view }: { row: Row; view: View }) {
   add("Answer", row.review && answerOf(row));
   add("Looks at", row.guardrail && `the ${row.guardrail} of the task`);
   add("Scope", row.memory?.scope);
-  add(row.memory?.operation === "store" ? "Remembered" : "Recalled", row.memory?.count != null && plural(row.memory.count, "entry"));
+  add(row.memory?.operation === "store" ? "Remembered" : "Recalled", row.memory?.count != null && pluralize(row.memory.count, "entry"));
   add("Waited for", row.kind === "wait" && waitOf(row));
   add("Model", row.model && `${row.model}${row.provider ? ` (${row.provider})` : ""}${row.is_scripted ? ", scripted" : ""}`);
   add("Tool", row.tool);
-  add("Began", row.start_ms != null && `${duration(row.start_ms)} after the start`);
-  add("Took", row.start_ms != null && row.end_ms != null && duration(row.end_ms - row.start_ms));
-  add("First token", row.time_to_first_token_ms != null && `after ${duration(row.time_to_first_token_ms)}`);
-  add("Waited in line", row.queue_ms != null && row.queue_ms >= 1 && duration(row.queue_ms));
+  add("Began", row.start_ms != null && `${formatDuration(row.start_ms)} after the start`);
+  add("Took", row.start_ms != null && row.end_ms != null && formatDuration(row.end_ms - row.start_ms));
+  add("First token", row.time_to_first_token_ms != null && `after ${formatDuration(row.time_to_first_token_ms)}`);
+  add("Waited in line", row.queue_ms != null && row.queue_ms >= 1 && formatDuration(row.queue_ms));
   add("Done", (row.kind === "task" || row.kind === "phase") && (row.attempt ?? 1) > 1 && `${row.attempt} times: a review sent it back`);
   add("Attempt", row.kind === "attempt" && row.attempt != null && `${row.attempt}${row.max_attempts ? ` of ${row.max_attempts}` : ""}`);
   add("Retried because", row.retry_reason);
-  add("Waited after it", row.backoff_ms != null && duration(row.backoff_ms));
+  add("Waited after it", row.backoff_ms != null && formatDuration(row.backoff_ms));
   // What a task or phase spent is the sum of its calls, and says so.
   const sum = row.kind === "task" || row.kind === "phase" ? "Σ " : "";
   add("Tokens in", row.input_tokens != null && sum + tokensIn(row));
   add("Tokens out", row.output_tokens != null && sum + tokensOut(row));
-  add("Cost", row.cost != null && sum + money(row.cost));
+  add("Cost", row.cost != null && sum + formatMoney(row.cost, row.currency));
   add("Finished by", row.finish_reason);
-  add("Critical path", row.critical ? "yes: the run waited for it" : row.slack_ms != null && `no: ${duration(row.slack_ms)} to spare`);
+  add("Critical path", row.critical ? "yes: the run waited for it" : row.slack_ms != null && `no: ${formatDuration(row.slack_ms)} to spare`);
   add("After", row.depends_on?.length ? <Names names={row.depends_on} view={view} /> : null);
   return (
     <dl class="et-facts-list">
@@ -50,11 +50,10 @@ export function Facts({ row, view }: { row: Row; view: View }) {
   );
 }
 
-const exact = (value: number | null | undefined): string => (value ?? 0).toLocaleString("en-US");
 const tokensIn = (row: Row): string =>
-  `${exact(row.input_tokens)}${row.cache_read_tokens ? ` (${exact(row.cache_read_tokens)} cached)` : ""}`;
+  `${formatExactCount(row.input_tokens)}${row.cache_read_tokens ? ` (${formatExactCount(row.cache_read_tokens)} cached)` : ""}`;
 const tokensOut = (row: Row): string =>
-  `${exact(row.output_tokens)}${row.reasoning_tokens ? ` (${exact(row.reasoning_tokens)} reasoning)` : ""}`;
+  `${formatExactCount(row.output_tokens)}${row.reasoning_tokens ? ` (${formatExactCount(row.reasoning_tokens)} reasoning)` : ""}`;
 
 const Step = ({ row, name, view }: { row: Row; name: string; view: View }) =>
   <button class="et-link" onClick={() => view.jump(row.span_id)}>{name}</button>;

@@ -4,7 +4,7 @@ import { Icon, signOf } from "../elements/icon";
 import type { View } from "../view/view";
 import type { Row } from "../wire/rows";
 import { STATUS_NAMES } from "../wording/labels";
-import { count, duration, money } from "../wording/numbers";
+import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
 
 /** Each try of a call, and the wait and reason between them. */
 export function AttemptTable({ rows, view }: { rows: readonly Row[]; view: View }) {
@@ -16,8 +16,8 @@ export function AttemptTable({ rows, view }: { rows: readonly Row[]; view: View 
           <tr onClick={() => view.select(row.span_id)}>
             <td><span class="et-sign" data-status={row.status}><Icon sign={signOf(row.status)} /></span> {row.attempt ?? "?"}{row.max_attempts ? ` of ${row.max_attempts}` : ""}</td>
             <td class="et-wide">{row.retry_reason ?? row.error_message ?? row.error_type ?? STATUS_NAMES[row.status]}</td>
-            <td class="et-number">{row.start_ms != null && row.end_ms != null ? duration(row.end_ms - row.start_ms) : ""}</td>
-            <td class="et-number">{row.backoff_ms != null ? duration(row.backoff_ms) : ""}</td>
+            <td class="et-number">{row.start_ms != null && row.end_ms != null ? formatDuration(row.end_ms - row.start_ms) : ""}</td>
+            <td class="et-number">{row.backoff_ms != null ? formatDuration(row.backoff_ms) : ""}</td>
           </tr>
         ))}
       </tbody>
@@ -29,12 +29,12 @@ export function AttemptTable({ rows, view }: { rows: readonly Row[]; view: View 
 export function SpendTable({ rows, view }: { rows: readonly Row[]; view: View }) {
   const sum = (key: "input_tokens" | "cache_read_tokens" | "output_tokens" | "cost"): number | null =>
     rows.reduce<number | null>((total, row) => (row[key] == null ? total : (total ?? 0) + row[key]), null);
-  const cells = (of: Pick<Row, "input_tokens" | "cache_read_tokens" | "output_tokens" | "cost">) => (
+  const cells = (of: Pick<Row, "input_tokens" | "cache_read_tokens" | "output_tokens" | "cost" | "currency">) => (
     <>
-      <td class="et-number">{count(of.input_tokens)}</td>
-      <td class="et-number">{count(of.cache_read_tokens)}</td>
-      <td class="et-number">{count(of.output_tokens)}</td>
-      <td class="et-number">{money(of.cost)}</td>
+      <td class="et-number">{formatCount(of.input_tokens)}</td>
+      <td class="et-number">{formatCount(of.cache_read_tokens)}</td>
+      <td class="et-number">{formatCount(of.output_tokens)}</td>
+      <td class="et-number">{formatMoney(of.cost, of.currency)}</td>
     </>
   );
   return (
@@ -53,7 +53,7 @@ export function SpendTable({ rows, view }: { rows: readonly Row[]; view: View })
             <th>Sum of what is known</th>
             {cells({
               input_tokens: sum("input_tokens"), cache_read_tokens: sum("cache_read_tokens"),
-              output_tokens: sum("output_tokens"), cost: sum("cost"),
+              output_tokens: sum("output_tokens"), cost: sum("cost"), currency: rows.find((row) => row.currency)?.currency,
             })}
           </tr>
         </tfoot>

@@ -2,7 +2,7 @@
 
 import { AXIS_HEIGHT } from "../layout/sizes";
 import { toPixel } from "../layout/time-scale";
-import { clock } from "../wording/numbers";
+import { formatClock } from "../wording/numbers";
 import type { Scene } from "./scene";
 import { type Brush, labelFont, measure } from "./strokes";
 
@@ -32,7 +32,7 @@ export function drawNow({ ctx, skin }: Brush, scene: Scene): void {
   ctx.fillStyle = skin.accent;
   ctx.fillRect(x, AXIS_HEIGHT - 6, 1.5, scene.height);
   ctx.font = labelFont(skin);
-  const text = clock(scene.now);
+  const text = formatClock(scene.now);
   const w = measure(ctx, text) + 12;
   const left = Math.max(0, Math.min(x - w / 2, scene.width - w));
   ctx.beginPath();

@@ -6,7 +6,7 @@
 import type { Mark } from "../layout/marks";
 import type { Hue } from "../theme/palette";
 import { glyphOf, modelOf } from "../wording/labels";
-import { count, duration } from "../wording/numbers";
+import { formatCount, formatDuration } from "../wording/numbers";
 import { drawBead, drawNotch } from "./beads";
 import { type Box, type Brush, fill, labelFont, measure, outline, overlay, ROUND, stroke } from "./strokes";
 import { drawGap, drawReview } from "./waits";
@@ -147,8 +147,8 @@ function labels(mark: Mark): string[] {
   const { row } = mark;
   const isCall = mark.shape === "llm" || mark.shape === "attempt";
   const name = isCall ? modelOf(row) : (row.delegate_to ?? row.tool ?? row.name);
-  const tokens = isCall && row.output_tokens != null ? `${count(row.input_tokens)} → ${count(row.output_tokens)}` : "";
-  const time = row.end_ms != null && row.start_ms != null ? duration(row.end_ms - row.start_ms) : "";
+  const tokens = isCall && row.output_tokens != null ? `${formatCount(row.input_tokens)} → ${formatCount(row.output_tokens)}` : "";
+  const time = row.end_ms != null && row.start_ms != null ? formatDuration(row.end_ms - row.start_ms) : "";
   const base = mark.shape === "work" ? time : mark.shape === "attempt" && (row.attempt ?? 1) > 1 ? `${name} · try ${row.attempt}` : name;
   return [tokens ? `${base}  ${tokens}` : "", base, row.model ? shortModel(row.model) : ""].filter(Boolean);
 }

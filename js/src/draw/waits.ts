@@ -2,7 +2,7 @@
 
 import type { Mark } from "../layout/marks";
 import { answerOf, waitOf } from "../wording/labels";
-import { clock, duration } from "../wording/numbers";
+import { formatClock, formatDuration } from "../wording/numbers";
 import { cause } from "../wording/text";
 import { type Box, type Brush, fill, labelFont, measure, outline, stroke } from "./strokes";
 
@@ -11,7 +11,7 @@ export function drawGap(brush: Brush, mark: Mark, box: Box): void {
   const { ctx, skin } = brush;
   const middle = Math.round(box.y + box.h / 2) + 0.5;
   const why = mark.shape === "wait" ? waitOf(mark.row) : cause(mark.row.retry_reason ?? mark.row.error_type);
-  const long = mark.to === null ? why : `${why} · ${duration(mark.to - mark.from)}`;
+  const long = mark.to === null ? why : `${why} · ${formatDuration(mark.to - mark.from)}`;
   ctx.font = labelFont(skin);
   const label = [long, why].find((text) => box.w > measure(ctx, text) + 16);
   ctx.strokeStyle = skin.hues.wait;
@@ -56,7 +56,7 @@ export function drawReview(brush: Brush, mark: Mark, box: Box): void {
   ctx.fillRect(box.x + 12.5, middle - 4, 2.5, 8);
   ctx.font = labelFont(skin);
   const said = isOpen ? [answerOf(mark.row), "waiting"] : [answerOf(mark.row)];
-  const time = isOpen ? clock(brush.now - mark.from) : duration((mark.to as number) - mark.from);
+  const time = isOpen ? formatClock(brush.now - mark.from) : formatDuration((mark.to as number) - mark.from);
   const label = [...said.map((text) => `${text} ${isOpen ? "" : "· "}${time}`), ...said].find((text) => measure(ctx, text) <= box.w - 28);
   if (label) ctx.fillText(label, box.x + 20, middle + 0.5);
 }

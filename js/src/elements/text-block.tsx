@@ -2,7 +2,7 @@
 // an image (W6).
 
 import { useState } from "preact/hooks";
-import { count } from "../wording/numbers";
+import { formatCount } from "../wording/numbers";
 
 const FOLD_CHARS = 900;
 const FOLD_LINES = 14;
@@ -16,7 +16,7 @@ export function TextBlock({ text, isMono = false, isGrowing = false }: { text: s
       <div class="et-text">{text}</div>
       {isLong && (
         <button class="et-more-button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-          {isOpen ? "Show less" : `Show all ${count(text.length)} characters`}
+          {isOpen ? "Show less" : `Show all ${formatCount(text.length)} characters`}
         </button>
       )}
     </div>

@@ -4,7 +4,7 @@
 import type { Store } from "../store/store";
 import { isError, isTask } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { type Inside, inside, type Mark, markOf, phaseMarks } from "./marks";
+import { inside, type Inside, type Mark, markOf, phaseMarks } from "./marks";
 import { LANE_HEIGHT, PAD, PHASE_HEIGHT } from "./sizes";
 
 /** A row of the chart and of the gutter beside it. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { delta, ROWS, run, snapshot, wire } from "../testing/runs";
+import { delta, row, ROWS, run, snapshot, wire } from "../testing/runs";
 import { isFinal } from "./predicates";
 import { readMessage, readSaved } from "./reader";
 
@@ -82,4 +82,11 @@ it("knows every status that a run can end with", () => {
     expect(isFinal(status)).toBe(true);
   }
   expect([isFinal("running"), isFinal("pending"), isFinal(undefined)]).toEqual([false, false, false]);
+});
+
+it("takes money that was saved without its currency for that of the run", () => {
+  const [paid, free] = [row({ span_id: "a", kind: "llm", cost: 0.5 }), row({ span_id: "b", kind: "tool" })];
+  const read = readMessage(wire(snapshot({ run: run({ currency: "EUR", budget: { max_cost: 1 } }), rows: [paid, free] })));
+  expect(read).toMatchObject({ rows: [{ ...paid, currency: "EUR" }, free], run: { budget: { currency: "EUR" } } });
+  expect(readMessage(delta(1, 2, { rows: [{ ...paid, currency: "GBP" }] }))).toMatchObject({ rows: [{ currency: "GBP" }] });
 });

@@ -106,6 +106,12 @@ function whyNot(value: Loose): string {
   return `the ${value.kind === "delta" ? "update" : "trace"} is incomplete`;
 }
 
+/** Money carries its currency; what 0.1.0 saved says it once, in the run. */
+function readRows(rows: readonly unknown[], run: Run): Row[] {
+  const known = rows.filter(isRow);
+  return known.map((row) => (row.cost != null && row.currency == null ? { ...row, currency: run.currency } : row));
+}
+
 function readSnapshot(value: Loose): Snapshot | null {
   const run = readRun(value.run);
   if (value.version !== VERSION || !run || !Array.isArray(value.rows)) return null;
@@ -119,7 +125,7 @@ function readSnapshot(value: Loose): Snapshot | null {
       span_id: textOr(phase.span_id, ""),
       after: textsOf(phase.after),
     })),
-    rows: value.rows.filter(isRow),
+    rows: readRows(value.rows, run),
   };
 }
 
@@ -132,7 +138,7 @@ function readDelta(value: Loose): Delta | null {
     from: value.from,
     n: value.n,
     run,
-    rows: value.rows.filter(isRow),
+    rows: readRows(value.rows, run),
     text: text.filter(
       (pair): pair is [string, string] =>
         Array.isArray(pair) && typeof pair[0] === "string" && typeof pair[1] === "string",
@@ -149,6 +155,7 @@ const LIMITS = ["max_cost", "max_tokens", "max_llm_calls", "cost", "tokens", "ll
 
 function readRun(value: unknown): Run | null {
   if (!isObject(value) || typeof value.run_id !== "string" || !isRunStatus(value.status)) return null;
+  const currency = textOr(value.currency, "USD");
   return {
     ...numbersOf(value, COUNTS, 0),
     ...numbersOf(value, AMOUNTS, null),
@@ -162,11 +169,12 @@ function readRun(value: unknown): Run | null {
     active: Array.isArray(value.active) ? value.active.filter(isActive) : [],
     tokens_complete: value.tokens_complete !== false,
     cost_complete: value.cost_complete !== false,
-    currency: textOr(value.currency, "USD"),
+    currency,
     is_scripted: value.is_scripted === true,
     warnings: textsOf(value.warnings),
     note: textOr(value.note, null),
-    budget: isObject(value.budget) ? numbersOf(value.budget, LIMITS, null) : null,
+    budget: isObject(value.budget)
+      ? { ...numbersOf(value.budget, LIMITS, null), currency: textOr(value.budget.currency, currency) } : null,
     waiting: textsOf(value.waiting),
     error: failureOf(value.error),
   };

@@ -59,6 +59,8 @@ export interface Row {
   cache_read_tokens?: number | null;
   reasoning_tokens?: number | null;
   cost?: number | null;
+  /** Of the cost: there wherever a cost is. */
+  currency?: string | null;
   finish_reason?: string | null;
   error_type?: string | null;
   error_message?: string | null;
@@ -102,6 +104,8 @@ export interface Budget {
   llm_calls?: number | null;
   share?: number | null;
   warn_at?: number | null;
+  /** Of both costs. */
+  currency?: string | null;
 }
 
 export interface ActiveSpan {

@@ -1,48 +1,100 @@
-// Numbers as a person reads them: durations, clocks, counts, money. Pure; knows nothing of spans.
+// Numbers as a person reads them: durations, clocks, counts, shares, money. Pure; knows nothing of what they measure.
+//
+// Python words them alike (`ensemble_notebook/domain/wording.py`): `tests/wording_cases.json` is read by the tests of both.
+// So that both agree to the last digit, a number is scaled, rounded half up to a whole one, and written digit by digit:
+// `toFixed` rounds the binary value, Python's `format` halves to even, and `toLocaleString` follows the browser.
 
-const UNKNOWN = "–";
+export const UNKNOWN = "–";
+
 const SYMBOLS: Record<string, string> = { USD: "$", EUR: "€", GBP: "£", JPY: "¥" };
+/** ISO 4217 gives these no smaller unit. */
+const WITHOUT_CENTS: ReadonlySet<string> = new Set(
+  "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF".split(" "),
+);
+const LEAST_DIGITS = 6;
 
-/** A span's length: `340 ms`, `7.9 s`, `42 s`, `1:42`, `1:02:03`. */
-export function duration(ms: number | null | undefined): string {
-  if (ms == null) return UNKNOWN;
+const isKnown = (value: number | null | undefined): value is number => value != null && Number.isFinite(value);
+
+/** A length of time: `340 ms`, `7.9 s`, `42 s`, `1:42`, `1:02:03`. */
+export function formatDuration(ms: number | null | undefined): string {
+  if (!isKnown(ms)) return UNKNOWN;
   if (ms < 1) return ms <= 0 ? "0 ms" : "<1 ms";
-  if (ms < 999.5) return `${Math.round(ms)} ms`;
-  if (ms < 9_950) return `${(ms / 1000).toFixed(1)} s`;
-  if (ms < 59_500) return `${Math.round(ms / 1000)} s`;
-  return clock(Math.round(ms / 1000) * 1000);
+  if (ms < 999.5) return `${round(ms)} ms`;
+  if (ms < 9_950) return `${fixed(ms / 1000, 1)} s`;
+  const seconds = round(ms / 1000);
+  return seconds < 60 ? `${seconds} s` : formatClock(seconds * 1000);
+}
+
+/**
+ * A duration that still grows, in whole seconds, and nothing in the first: tenths that flicker in a table pull the eye.
+ */
+export function formatGrowingDuration(ms: number): string {
+  const seconds = Math.floor(Math.max(0, ms) / 1000);
+  return seconds < 1 ? "" : seconds < 60 ? `${seconds} s` : formatClock(seconds * 1000);
 }
 
 /** A running clock: `0:07`, `1:42`, `1:02:03`. Whole seconds, rounded down, so that it never runs ahead. */
-export function clock(ms: number): string {
+export function formatClock(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
   const two = (value: number): string => String(value).padStart(2, "0");
   return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
-/** A count of tokens: `812`, `4.1k`, `84.1k`, `1.2M`. */
-export function count(value: number | null | undefined): string {
-  if (value == null) return UNKNOWN;
-  if (value < 1000) return String(value);
-  const [scaled, unit] = value < 999_950 ? [value / 1e3, "k"] : [value / 1e6, "M"];
-  const text = scaled < 99.95 ? scaled.toFixed(1) : scaled.toFixed(0);
-  return `${text.replace(/\.0$/, "")}${unit}`;
+/** A count, e.g. of tokens: `812`, `4.1k`, `84.1k`, `1.2M`, `3.5B`. */
+export function formatCount(value: number | null | undefined): string {
+  if (!isKnown(value)) return UNKNOWN;
+  if (value < 1000) return String(round(value));
+  // Each unit goes as far as it can without rounding up to 1000.
+  const [unit, name] = value < 999.5e3 ? [1e3, "k"] : value < 999.5e6 ? [1e6, "M"] : [1e9, "B"];
+  if (value < 99.95 * unit) return fixed(value / unit, 1).replace(/\.0$/, "") + name;
+  return grouped(round(value / unit)) + name;
 }
 
-/** An amount of money with at least two telling digits: `$0`, `$0.0042`, `$0.218`, `$12.40`. */
-export function money(value: number | null | undefined, currency = "USD"): string {
-  if (value == null) return UNKNOWN;
-  const symbol = SYMBOLS[currency] ?? `${currency} `;
+/** All digits of a count, where there is room for them: `84,149`. */
+export const formatExactCount = (value: number | null | undefined): string => (isKnown(value) ? grouped(value) : UNKNOWN);
+
+/** An amount with at least two telling digits: `$0`, `$0.0042`, `€0.218`, `$12.40`, `CHF 1,234.00`. */
+export function formatMoney(value: number | null | undefined, currency: string | null | undefined): string {
+  if (!isKnown(value)) return UNKNOWN;
+  const symbol = currency ? (SYMBOLS[currency] ?? `${currency} `) : "";
+  if (value < 0) return `-${formatMoney(-value, currency)}`;
   if (value === 0) return `${symbol}0`;
-  if (value >= 1) return symbol + value.toFixed(2);
-  if (value >= 0.1) return symbol + value.toFixed(3);
   if (value < 0.00001) return `<${symbol}0.00001`;
-  return symbol + value.toFixed(Math.min(6, 1 - Math.floor(Math.log10(value))));
+  const cents = WITHOUT_CENTS.has(currency ?? "") ? 0 : 2;
+  const digits = moneyDigits(value, cents);
+  // What rounds up to more takes the digits of that: 0.9996 is 1.00, as 1 is.
+  return symbol + fixed(value, moneyDigits(round(value * 10 ** digits) / 10 ** digits, cents));
 }
 
-/** `1 task`, `3 tasks`, `2 entries`. */
-export function plural(amount: number, noun: string): string {
+/** A share of one in whole percent: `61%`. */
+export const formatPercent = (share: number | null | undefined): string =>
+  isKnown(share) ? `${grouped(round(100 * share))}%` : UNKNOWN;
+
+/** A counted noun: `1 task`, `3 tasks`, `2 retries`, `2 matches`. */
+export function pluralize(amount: number, noun: string): string {
   if (amount === 1) return `1 ${noun}`;
-  return `${amount} ${/[^aeiou]y$/.test(noun) ? `${noun.slice(0, -1)}ie` : noun}s`;
+  if (/[^aeiou]y$/.test(noun)) return `${grouped(amount)} ${noun.slice(0, -1)}ies`;
+  return `${grouped(amount)} ${noun}${/(?:s|x|z|ch|sh)$/.test(noun) ? "es" : "s"}`;
 }
+
+/** How many digits stand after the point. */
+function moneyDigits(value: number, cents: number): number {
+  if (value >= 1) return value >= 10 ? cents : Math.max(cents, 1);
+  if (value >= 0.1) return 3;
+  let digits = 3;
+  while (digits < LEAST_DIGITS && value * 10 ** digits < 10) digits += 1;
+  return digits;
+}
+
+/** To the nearest whole number, halves up. */
+const round = (value: number): number => Math.floor(value + 0.5);
+
+/** With so many digits after the point, and commas between thousands. */
+function fixed(value: number, digits: number): string {
+  if (digits === 0) return grouped(round(value));
+  const [scale, scaled] = [10 ** digits, round(value * 10 ** digits)];
+  return `${grouped(Math.floor(scaled / scale))}.${String(scaled % scale).padStart(digits, "0")}`;
+}
+
+const grouped = (value: number): string => String(value).replace(/\B(?=(?:\d{3})+$)/g, ",");

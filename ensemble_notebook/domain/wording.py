@@ -1,0 +1,113 @@
+"""Numbers as a person reads them: durations, counts, shares, money. Knows nothing of what they measure.
+
+The timeline words them alike (`js/src/wording/numbers.ts`): `tests/wording_cases.json` is read by the tests of both. So
+that both agree to the last digit, a number is scaled, rounded half up to a whole one, and written digit by digit:
+`format` rounds halves to even in Python, and up in JavaScript.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from decimal import Decimal
+from typing import Final
+
+UNKNOWN: Final = "\N{EN DASH}"
+
+_SYMBOLS: Final = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
+# ISO 4217 gives these no smaller unit.
+_WITHOUT_CENTS: Final = {
+    *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW"),
+    *("PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"),
+}
+_LEAST_DIGITS: Final = 6
+
+
+def format_duration(length: float | timedelta | None) -> str:
+    """A length of time: ``340 ms``, ``7.9 s``, ``42 s``, ``1:42``, ``1:02:03``.
+
+    Args:
+        length: as timedelta, or in milliseconds.
+    """
+    milliseconds = length.total_seconds() * 1000 if isinstance(length, timedelta) else length
+    if milliseconds is None or not math.isfinite(milliseconds):
+        return UNKNOWN
+    if milliseconds < 1:
+        return "0 ms" if milliseconds <= 0 else "<1 ms"
+    if milliseconds < 999.5:
+        return f"{_round(milliseconds)} ms"
+    if milliseconds < 9_950:
+        return f"{_fixed(milliseconds / 1000, 1)} s"
+    seconds = _round(milliseconds / 1000)
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def format_count(number: float | None) -> str:
+    """A count, e.g. of tokens: ``812``, ``4.1k``, ``84.1k``, ``1.2M``, ``3.5B``."""
+    if number is None or not math.isfinite(number):
+        return UNKNOWN
+    if number < 1000:
+        return str(_round(number))
+    # Each unit goes as far as it can without rounding up to 1000.
+    unit, name = (1e3, "k") if number < 999.5e3 else (1e6, "M") if number < 999.5e6 else (1e9, "B")
+    if number < 99.95 * unit:
+        return _fixed(number / unit, 1).removesuffix(".0") + name
+    return f"{_round(number / unit):,}{name}"
+
+
+def format_money(amount: float | Decimal | None, currency: str | None) -> str:
+    """An amount with at least two telling digits: ``$0``, ``$0.0042``, ``€0.218``, ``$12.40``, ``CHF 1,234.00``."""
+    if amount is None or not math.isfinite(amount):
+        return UNKNOWN
+    value = float(amount)
+    symbol = _SYMBOLS.get(currency, f"{currency} ") if currency else ""
+    if value < 0:
+        return f"-{format_money(-value, currency)}"
+    if value == 0:
+        return f"{symbol}0"
+    if value < 0.00001:
+        return f"<{symbol}0.00001"
+    cents = 0 if currency in _WITHOUT_CENTS else 2
+    digits = _money_digits(value, cents)
+    # What rounds up to more takes the digits of that: 0.9996 is 1.00, as 1 is.
+    return symbol + _fixed(value, _money_digits(_round(value * 10**digits) / 10**digits, cents))
+
+
+def format_percent(share: float | None) -> str:
+    """A share of one in whole percent: ``61%``."""
+    return UNKNOWN if share is None or not math.isfinite(share) else f"{_round(100 * share):,}%"
+
+
+def pluralize(number: int, noun: str) -> str:
+    """A counted noun: ``1 task``, ``3 tasks``, ``2 retries``, ``2 matches``."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{number:,} {noun[:-1]}ies"
+    return f"{number:,} {noun}{'es' if noun.endswith(('s', 'x', 'z', 'ch', 'sh')) else 's'}"
+
+
+def _money_digits(value: float, cents: int) -> int:
+    """How many digits stand after the point."""
+    if value >= 1:
+        return cents if value >= 10 else max(cents, 1)
+    if value >= 0.1:
+        return 3
+    return next((digits for digits in range(3, _LEAST_DIGITS) if value * 10**digits >= 10), _LEAST_DIGITS)
+
+
+def _round(value: float) -> int:
+    """To the nearest whole number, halves up."""
+    return math.floor(value + 0.5)
+
+
+def _fixed(value: float, digits: int) -> str:
+    """With so many digits after the point, and commas between thousands."""
+    if digits == 0:
+        return f"{_round(value):,}"
+    whole, rest = divmod(_round(value * 10**digits), 10**digits)
+    return f"{whole:,}.{rest:0{digits}}"

@@ -1,0 +1,32 @@
+// @vitest-environment jsdom
+
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { Bench } from "../testing/page";
+import { row, run, snapshot, wire } from "../testing/runs";
+
+let bench: Bench;
+
+beforeEach(() => {
+  bench = new Bench();
+});
+afterEach(() => bench.close());
+
+it("words money in the currency of the run, in its head, its facts and its tables", async () => {
+  const rows = [
+    row({ span_id: "t", kind: "task", name: "draft", start_ms: 0, end_ms: 900, cost: 0.75, currency: "EUR", input_tokens: 4100 }),
+    row({ span_id: "a", kind: "llm", parent_id: "t", model: "gpt", start_ms: 0, end_ms: 400, cost: 0.25, currency: "EUR" }),
+    row({ span_id: "b", kind: "llm", parent_id: "t", model: "gpt", start_ms: 400, end_ms: 900, cost: 0.5, currency: "EUR" }),
+  ];
+  bench.kernel.snapshot = wire(snapshot({ run: run({ currency: "EUR" }), phases: [], rows }));
+  bench.show();
+  await bench.turn();
+  bench.place.querySelector<HTMLElement>(".et-row")?.click();
+  await bench.turn();
+  const drawer = (): string => bench.place.querySelector(".et-drawer")?.textContent ?? "";
+  expect(bench.place.querySelector(".et-drawer-facts")?.textContent).toContain("€0.750");
+  expect(drawer()).toContain("Σ €0.750");
+  bench.button("Tokens & cost")?.click();
+  await bench.turn();
+  for (const amount of ["€0.250", "€0.500", "€0.750"]) expect(bench.place.querySelector("table")?.textContent).toContain(amount);
+  expect(bench.place.textContent).not.toContain("$");
+});

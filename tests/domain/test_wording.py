@@ -1,0 +1,59 @@
+"""Durations, counts and money in words: Python and TypeScript are held to one table."""
+
+import json
+import math
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from ensemble_notebook.domain.wording import (
+    UNKNOWN,
+    format_count,
+    format_duration,
+    format_money,
+    format_percent,
+    pluralize,
+)
+
+CASES = json.loads((Path(__file__).parent.parent / "wording_cases.json").read_text())
+
+
+@pytest.mark.parametrize("milliseconds, text", CASES["durations"])
+def test_duration_is_worded_as_in_the_table(milliseconds, text):
+    assert format_duration(milliseconds) == text
+
+
+@pytest.mark.parametrize("number, text", CASES["counts"])
+def test_count_is_worded_as_in_the_table(number, text):
+    assert format_count(number) == text
+
+
+@pytest.mark.parametrize("amount, currency, text", CASES["money"])
+def test_money_is_worded_as_in_the_table(amount, currency, text):
+    assert format_money(amount, currency) == text
+
+
+@pytest.mark.parametrize("share, text", CASES["percents"])
+def test_share_is_worded_as_in_the_table(share, text):
+    assert format_percent(share) == text
+
+
+@pytest.mark.parametrize("number, noun, text", CASES["plurals"])
+def test_noun_follows_its_number_as_in_the_table(number, noun, text):
+    assert pluralize(number, noun) == text
+
+
+def test_exact_prices_are_worded_like_those_that_went_through_json():
+    assert format_money(Decimal("0.218"), "EUR") == "€0.218"
+
+
+def test_timedelta_is_worded_as_its_milliseconds():
+    assert format_duration(timedelta(minutes=1, seconds=42)) == "1:42"
+
+
+@pytest.mark.parametrize("nothing", [math.nan, math.inf, -math.inf])
+def test_what_is_no_number_is_unknown(nothing):
+    words = [format_duration(nothing), format_count(nothing), format_money(nothing, "USD"), format_percent(nothing)]
+    assert words == [UNKNOWN] * 4
