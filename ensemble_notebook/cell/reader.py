@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from ensemble_notebook.cell.binding.assembly import AGENT_TEXTS, TASK_TEXTS, Assembly
+from ensemble_notebook.cell.binding.assembly import Assembly
 from ensemble_notebook.cell.binding.inputs import Template, find_inputs, templates
 from ensemble_notebook.cell.binding.names import Resolver
 from ensemble_notebook.cell.cell import Cell
@@ -133,4 +133,4 @@ def _templates(top: Draft) -> list[Template]:
     drafts = list(top.inside())
     agents = [draft for draft in drafts if draft.scope is schema.AGENT]
     tasks = [draft for draft in drafts if draft.scope is schema.TASK]
-    return [*templates(agents, AGENT_TEXTS), *templates(tasks, TASK_TEXTS)]
+    return [*templates(agents, schema.AGENT.template_keys), *templates(tasks, schema.TASK.template_keys)]

@@ -15,6 +15,7 @@ from ensemble_notebook.cell.binding.definitions import Construction, stand_in_ta
 from ensemble_notebook.cell.binding.names import FUNCTIONS, Resolver
 from ensemble_notebook.cell.binding.references import AgentNames, PhaseNames, TaskNames
 from ensemble_notebook.cell.language.amounts import CURRENCY
+from ensemble_notebook.cell.language.cell_schema import AGENT, PHASE, TASK, Key
 from ensemble_notebook.cell.language.spellings import ASYNC_EXECUTION
 from ensemble_notebook.cell.language.vocabulary import Kind
 from ensemble_notebook.cell.reading.drafts import Draft, Group
@@ -31,8 +32,6 @@ from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 from ensemble_notebook.errors import ValidationError
 
-AGENT_TEXTS: Final = ("role", "goal", "background")
-TASK_TEXTS: Final = ("description", "expected_output")
 _DOLLARS: Final = "USD"
 
 E = TypeVar("E", bound=EnsembleDefinition)
@@ -113,7 +112,7 @@ class Assembly:
 
     def _agent(self, draft: Draft) -> Agent:
         fields = self._binding.fields(draft)
-        for name in AGENT_TEXTS:
+        for name in AGENT.template_keys:
             text = fields.get(name)
             if isinstance(text, str) and all(each in self._inputs for each in variables(text)):
                 fields[name] = render(text, self._inputs)
@@ -127,7 +126,7 @@ class Assembly:
             fields["tasks"] = self._tasks(group.drafts, order)
             if order.workflow != Workflow.HIERARCHICAL or "workflow" in draft.values:
                 fields["workflow"] = order.workflow
-        fields["after"] = self._references(draft, "after", self._phase_names.find)
+        fields["after"] = self._references(draft, PHASE.keys["after"], self._phase_names.find)
         return self._construction.make(Phase, draft, fields)
 
     def _tasks(self, drafts: list[Draft], order: _Order) -> tuple[Task, ...]:
@@ -152,7 +151,7 @@ class Assembly:
             fields["name"] = name
         fields.setdefault("expected_output", STOCK_EXPECTED_OUTPUT)
         if "context" in draft.written:
-            fields["context"] = self._references(draft, "context", self._task_names.find)
+            fields["context"] = self._references(draft, TASK.keys["context"], self._task_names.find)
         return self._construction.make(Task, draft, fields)
 
     def _order(self, group: Group, owner: Draft) -> _Order:
@@ -187,7 +186,7 @@ class Assembly:
 
     # references inside the cell
 
-    def _worker(self, _: Draft, __: str, value: ScalarNode | Draft) -> Agent:
+    def _worker(self, _: Draft, __: Key, value: ScalarNode | Draft) -> Agent:
         """An agent by its name, or one that stands where it is used."""
         return self._agent(value) if isinstance(value, Draft) else self._agents[id(self._agent_names.find(value))]
 
@@ -196,8 +195,8 @@ class Assembly:
         draft = self._agent_names.by_key(node.text)
         return (node.text if draft is None else self._agents[id(draft)].role).strip()
 
-    def _conditions(self, draft: Draft, name: str, value: list[Draft]) -> tuple[Condition, ...]:
-        return self._binding.each(draft, name, value, self._condition)
+    def _conditions(self, draft: Draft, key: Key, value: list[Draft]) -> tuple[Condition, ...]:
+        return self._binding.each(draft, key, value, self._condition)
 
     def _condition(self, draft: Draft) -> Condition:
         fields = self._binding.fields(draft)
@@ -206,13 +205,13 @@ class Assembly:
             raise MisreadError(draft.place)
         return self._construction.make(Condition, draft, fields | {"source": source})
 
-    def _reviewer(self, _: Draft, __: str, value: ScalarNode | Draft) -> Any:
+    def _reviewer(self, _: Draft, __: Key, value: ScalarNode | Draft) -> Any:
         """A task, or a function of the notebook."""
-        return self._task(value) if isinstance(value, Draft) else self._resolver.find(value, "a function", FUNCTIONS)
+        return self._task(value) if isinstance(value, Draft) else self._resolver.find(value, FUNCTIONS)
 
-    def _references(self, draft: Draft, name: str, find: Callable[[ScalarNode], str]) -> tuple[str, ...]:
+    def _references(self, draft: Draft, key: Key, find: Callable[[ScalarNode], str]) -> tuple[str, ...]:
         """References inside the cell; those that lead nowhere are reported and left out."""
-        return self._binding.each(draft, name, draft.values.get(name, []), find)
+        return self._binding.each(draft, key, draft.values.get(key.name, []), find)
 
     # rules
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ensemble_notebook.cell.binding.definitions import Construction
+from ensemble_notebook.cell.language.cell_schema import Key
 from ensemble_notebook.cell.reading.drafts import Draft
 from ensemble_notebook.cell.text.mistakes import Report, quoted
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
@@ -27,23 +28,23 @@ class Roles:
     def __init__(self, role_of: Callable[[ScalarNode], str], construction: Construction, report: Report) -> None:
         self._role_of, self._construction, self._report = role_of, construction, report
 
-    def listed(self, draft: Draft, name: str, value: list[ScalarNode]) -> tuple[str, ...]:
+    def listed(self, draft: Draft, key: Key, value: list[ScalarNode]) -> tuple[str, ...]:
         """A list of roles."""
-        found = list(self._once(name, value))
-        self._construction.place_items(draft, name, {item: node.place for item, (_, node) in enumerate(found)})
+        found = list(self._once(key.name, value))
+        self._construction.place_items(draft, key.name, {item: node.place for item, (_, node) in enumerate(found)})
         return tuple(role for role, _ in found)
 
-    def capped(self, draft: Draft, name: str, value: list[tuple[ScalarNode, Any]]) -> dict[str, Any]:
+    def capped(self, draft: Draft, key: Key, value: list[tuple[ScalarNode, Any]]) -> dict[str, Any]:
         """Roles with their numbers."""
         numbers = {id(node): number for node, number in value}
-        found = list(self._once(name, [node for node, _ in value]))
-        self._construction.place_items(draft, name, {role: node.place for role, node in found})
+        found = list(self._once(key.name, [node for node, _ in value]))
+        self._construction.place_items(draft, key.name, {role: node.place for role, node in found})
         return {role: numbers[id(node)] for role, node in found}
 
-    def staged(self, draft: Draft, name: str, value: list[list[ScalarNode]]) -> tuple[tuple[str, ...], ...]:
+    def staged(self, draft: Draft, key: Key, value: list[list[ScalarNode]]) -> tuple[tuple[str, ...], ...]:
         """Stages of roles."""
-        found = [list(self._once(name, stage)) for stage in value]
-        self._construction.place_items(draft, name, {role: node.place for stage in found for role, node in stage})
+        found = [list(self._once(key.name, stage)) for stage in value]
+        self._construction.place_items(draft, key.name, {role: node.place for stage in found for role, node in stage})
         return tuple(tuple(role for role, _ in stage) for stage in found)
 
     def _once(self, name: str, nodes: Iterable[ScalarNode]) -> Iterator[tuple[str, ScalarNode]]:

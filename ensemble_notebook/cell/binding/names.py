@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ensemble_notebook.cell.language.vocabulary import Kind
 from ensemble_notebook.cell.reading.drafts import Draft
 from ensemble_notebook.cell.text.mistakes import MisreadError, listed, meant, quoted
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
@@ -59,12 +60,14 @@ class Sort:
     """A sort of objects that a cell may name.
 
     Attributes:
+        label: one of them in messages, with its article, where the key does not say it.
         plural: how messages call them.
         fits: True for one of them, told by its class alone: no property of the user's object is run.
         stand_in: makes what stands for one that is not imported.
         other: how the same is written without a name, as a sentence.
     """
 
+    label: str
     plural: str
     fits: Callable[[Any], bool]
     stand_in: Callable[[str], Any]
@@ -84,13 +87,18 @@ class Resolver:
         self._is_trusting = namespace is None and not imports
         self._imports = imports
 
-    def find(self, node: ScalarNode, what: str, sort: Sort) -> Any:
+    def find(self, node: ScalarNode, sort: Sort, label: str = "") -> Any:
         """An object of the notebook, or what a dotted name imports; whether it is of the sort, its definition says.
+
+        Args:
+            node: the name.
+            sort: what is looked for.
+            label: how messages call one of the sort here, with its article; empty for the sort's own label.
 
         Raises:
             MisreadError: there is no such name, or it can't be imported.
         """
-        name = node.text
+        name, what = node.text, label or sort.label
         if _DOTTED.fullmatch(name):
             return self._import(node) if self._imports else sort.stand_in(name)
         if not name.isidentifier():
@@ -110,7 +118,7 @@ class Resolver:
         Raises:
             MisreadError: there is none of this name.
         """
-        return self.find(node, "a class", _SHAPES)
+        return self.find(node, _SHAPES)
 
     def store(self, path: ScalarNode | None) -> Any:
         """A store of the ensemble's own, or one in a file, which is not opened before the cell is built.
@@ -260,15 +268,17 @@ def _of(kind: type) -> Callable[[Any], bool]:
     return lambda found: isinstance(found, kind)
 
 
-FUNCTIONS: Final = Sort("Functions", _is_function, Unimported)
-STORES: Final = Sort("Stores", _has("retrieve"), UnimportedObject, "A file ends in .db.")
-EXPORTERS: Final = Sort("Exporters", _has("export"), UnimportedObject, "A folder ends in /, a file in .json.")
-PROMPTS: Final = Sort("Prompt strategies", _has("system"), UnimportedObject)
-LIMITS: Final[Mapping[str, Sort]] = {
-    "rate_limit": Sort("Rate limits", _of(RateLimit), Unimported, "Or write e.g. 60/min."),
-    "budget": Sort("Budgets", _of(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."),
+FUNCTIONS: Final = Sort("a function", "Functions", _is_function, Unimported)
+STORES: Final = Sort("a memory store", "Stores", _has("retrieve"), UnimportedObject, "A file ends in .db.")
+EXPORTERS: Final = Sort(
+    "an exporter", "Exporters", _has("export"), UnimportedObject, "A folder ends in /, a file in .json."
+)
+PROMPTS: Final = Sort("an object with system and user", "Prompt strategies", _has("system"), UnimportedObject)
+LIMITS: Final[Mapping[Kind, Sort]] = {
+    Kind.RATE: Sort("a RateLimit", "Rate limits", _of(RateLimit), Unimported, "Or write e.g. 60/min."),
+    Kind.BUDGET: Sort("a Budget", "Budgets", _of(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."),
 }
-_SHAPES: Final = Sort("Classes", _is_shape, _unimported_class, "Or write e.g. {title: str, score: int}.")
+_SHAPES: Final = Sort("a class", "Classes", _is_shape, _unimported_class, "Or write e.g. {title: str, score: int}.")
 
 
 def _kind(found: Any) -> str:

@@ -5,13 +5,14 @@ Puts the vocabulary together with the definitions, from which names and defaults
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, Final, cast
 
 from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.vocabulary import Kind, Words
+from ensemble_notebook.cell.language.vocabulary import OF_THE_DEFINITION, Kind, Word, Words
 from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
@@ -21,31 +22,37 @@ from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstrain
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.review import Review
-from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
+from ensemble_notebook.domain.definitions.task import Task
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of the language.
+    """A key where it is valid.
 
     Attributes:
         name: as it is written.
-        kind: what it takes.
-        meaning: half a sentence.
+        word: its row in the vocabulary.
         default: what holds without it; None where there is nothing to say.
         is_required: True when it can't be left out.
-        is_nullable: True when an explicit ``null`` means something.
     """
 
     name: str
-    kind: Kind
-    meaning: str
+    word: Word
     default: Any = None
     is_required: bool = False
-    is_nullable: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """What it takes."""
+        return self.word.kind
+
+    @property
+    def meaning(self) -> str:
+        """Half a sentence."""
+        return self.word.meaning
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """A place in a cell where certain keys are valid.
 
@@ -54,7 +61,6 @@ class Scope:
         label: the same with its article, for messages.
         keys: the valid ones, in the order of the definition.
         definition: what is made of it; None for places that are read only.
-        short: shorter words for keys: ``constraints`` is ``hierarchical_constraints``.
         spreads: words that hold several keys at once, e.g. ``manager``.
     """
 
@@ -62,20 +68,34 @@ class Scope:
     label: str
     keys: Mapping[str, Key]
     definition: type[Checked] | None = None
-    short: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     spreads: Mapping[str, Spread] = field(default_factory=lambda: MappingProxyType({}))
 
-    @property
+    @functools.cached_property
+    def short_words(self) -> Mapping[str, str]:
+        """Shorter words for keys: ``constraints`` is ``hierarchical_constraints``."""
+        return {key.word.short: name for name, key in self.keys.items() if key.word.short}
+
+    @functools.cached_property
+    def familiar_words(self) -> Mapping[str, str]:
+        """Other tools' words for keys (C3)."""
+        return {word: name for name, key in self.keys.items() for word in key.word.familiar}
+
+    @functools.cached_property
+    def template_keys(self) -> tuple[str, ...]:
+        """The keys whose texts may hold template variables."""
+        return tuple(name for name, key in self.keys.items() if key.word.has_variables)
+
+    @functools.cached_property
     def words(self) -> tuple[str, ...]:
         """What can be written here, each key under its shortest word."""
-        shortest = {name: word for word, name in self.short.items()}
+        shortest = {name: word for word, name in self.short_words.items()}
         shortest |= {name: word for word, spread in self.spreads.items() for name in spread.fields.values()}
         return tuple(dict.fromkeys(shortest.get(name, name) for name in self.keys))
 
-    @property
+    @functools.cached_property
     def known(self) -> frozenset[str]:
         """Everything that can be written here."""
-        return frozenset((*self.keys, *self.short, *self.spreads))
+        return frozenset((*self.keys, *self.short_words, *self.spreads))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +115,6 @@ class Spread:
     meaning: str
 
 
-_LEFT_OUT: Final[Mapping[str, Any]] = {
-    "Agent.role": "the key of the agent",
-    "Task.expected_output": STOCK_EXPECTED_OUTPUT,
-    "Phase.name": "the key of the phase",
-    "EnsembleDefinition.workflow": "sequential for a list, parallel for a mapping",
-    "EnsembleDefinition.inputs": None,
-}
-_NULLABLE: Final = {"Agent.llm_timeout", "Task.timeout", "Review.timeout", "Agent.background"} | {
-    "EnsembleDefinition.max_concurrency"
-}
 _WORDS_OF: Final[Mapping[type[Checked], Words]] = {
     Agent: vocabulary.AGENT_WORDS,
     Task: vocabulary.TASK_WORDS,
@@ -121,17 +131,17 @@ _WORDS_OF: Final[Mapping[type[Checked], Words]] = {
 
 
 def _keys(cls: type[Checked]) -> dict[str, Key]:
-    """Kinds and meanings of the words, put together with the defaults of a definition's fields."""
-    found, words, made = {}, _WORDS_OF[cls], cast("Any", cls)
-    for each in fields(made):
-        if each.name not in words:
-            continue
-        kind, meaning = words[each.name]
-        where = f"{cls.__name__}.{each.name}"
-        default = _LEFT_OUT.get(where, None if each.default in (MISSING, INHERIT) else each.default)
-        is_required = each.default is MISSING and each.default_factory is MISSING and where not in _LEFT_OUT
-        found[each.name] = Key(each.name, kind, meaning, default, is_required, where in _NULLABLE)
-    return found
+    """The words, put together with the defaults of a definition's fields."""
+    words, made = _WORDS_OF[cls], cast("Any", cls)
+    return {each.name: _key(each, words[each.name]) for each in fields(made) if each.name in words}
+
+
+def _key(definition_field: Field[Any], word: Word) -> Key:
+    if word.default is not OF_THE_DEFINITION:
+        return Key(definition_field.name, word, word.default)
+    default = definition_field.default
+    is_required = default is MISSING and definition_field.default_factory is MISSING
+    return Key(definition_field.name, word, None if default in (MISSING, INHERIT) else default, is_required)
 
 
 def _scope(name: str, label: str, cls: type[Checked]) -> Scope:
@@ -152,7 +162,6 @@ def _cell() -> Scope:
         "a cell",
         keys,
         EnsembleDefinition,
-        {"constraints": "hierarchical_constraints", "policies": "delegation_policies"},
         {
             "manager": _spread("manager", "the manager of workflow hierarchical", "llm", manager, keys),
             "review": _spread("review", "after which tasks a person is asked", "policy", review, keys),
@@ -174,10 +183,7 @@ CONSTRAINTS: Final = _scope("constraints", "a set of constraints", HierarchicalC
 MODEL: Final = Scope(
     "llm",
     "a model",
-    {
-        name: Key(name, kind, meaning, is_required=name == "model")
-        for name, (kind, meaning) in vocabulary.MODEL_WORDS.items()
-    },
+    {name: Key(name, word, is_required=name == "model") for name, word in vocabulary.MODEL_WORDS.items()},
 )
 SCOPES: Final = (
     *(CELL, PHASE, AGENT, TASK, COST, RATE, BUDGET, CONDITION, REVIEW, PHASE_REVIEW, CONSTRAINTS, MODEL),

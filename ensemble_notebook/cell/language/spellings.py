@@ -14,23 +14,6 @@ from typing import Final
 from ensemble_notebook.cell.language.cell_schema import SCOPES, Scope
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
-_FAMILIAR: Final[Mapping[str, Mapping[str, str]]] = {
-    "agent": {
-        "backstory": "background",
-        "max_iter": "max_iterations",
-        "max_retry_limit": "max_retries",
-        "max_rpm": "rate_limit",
-    },
-    "task": {
-        "output_pydantic": "output_type",
-        "output_json": "output_type",
-        "guardrail": "output_guardrails",
-        "guardrails": "output_guardrails",
-        "human_input": "review",
-        "guardrail_max_retries": "max_output_retries",
-    },
-    "cell": {"process": "workflow", "max_rpm": "rate_limit"},
-}
 _FOREIGN: Final[Mapping[str, str]] = {
     "output_file": "The text of a task is report['task'].raw after the run; write it to a file there.",
     "create_directory": "The text of a task is report['task'].raw after the run; write it to a file there.",
@@ -64,20 +47,19 @@ class Spelling:
 def read_spelling(scope: Scope, key: str) -> Spelling:
     """The key of the language that is meant; an unknown one stays as it is."""
     if key in scope.known:
-        return Spelling(scope.short.get(key, key), key, key)
+        return Spelling(scope.short_words.get(key, key), key, key)
     snake = _snake(key)
-    familiar = _FAMILIAR.get(scope.name, {})
     for word in (key, snake):
-        name = familiar.get(word, word)
+        name = scope.familiar_words.get(word, word)
         if name in scope.known or (name == ASYNC_EXECUTION and scope.name == "task"):
-            return Spelling(scope.short.get(name, name), word, name, name != key)
+            return Spelling(scope.short_words.get(name, name), word, name, name != key)
     return Spelling(key, snake, key)
 
 
 def familiar_names(scope: Scope) -> tuple[str, ...]:
     """The familiar spellings valid at a place."""
     own = (ASYNC_EXECUTION,) if scope.name == "task" else ()
-    return (*_FAMILIAR.get(scope.name, {}), *own)
+    return (*scope.familiar_words, *own)
 
 
 def foreign_hint(key: str) -> str | None:

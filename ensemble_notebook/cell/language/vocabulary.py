@@ -1,10 +1,17 @@
-"""The words of the cell language and what each takes and means (C2). Knows neither definitions nor texts."""
+"""The words of the cell language, one row each: what it takes, what it means, how other tools spell it (C2, C3).
+
+The one place in this layer where a key is written down: reading, making, completion and messages go by its row. Names
+and defaults of fields come from the definitions, in `cell_schema`. Reads no text.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
 
 
 class Kind(Enum):
@@ -21,6 +28,7 @@ class Kind(Enum):
     AGENT = "the name of an agent"
     WORKER = "the name of an agent, or the keys of one"
     NAMES = "a list of names"
+    PROMPT = "the name of an object with system and user"
     OBJECT = "the name of a function or object of this notebook"
     OBJECTS = "a list of names of this notebook's functions and objects"
     FUNCTIONS = "the name of a function of this notebook, or a list of them"
@@ -46,119 +54,184 @@ class Kind(Enum):
     STAGES = "a list of lists of agents"
 
 
-Words = Mapping[str, tuple[Kind, str]]
+OF_THE_DEFINITION: Final = object()
+"""The default of a word whose field has the default to tell of."""
+_NEED_A_LABEL: Final = (Kind.OBJECT, Kind.OBJECTS, Kind.FUNCTIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of the language.
+
+    Attributes:
+        kind: what it takes.
+        meaning: half a sentence.
+        label: what the object that it names must be, with its article; for kinds that name objects of any sort.
+        default: what holds without it, in words; then it may be left out even if the definition requires it.
+        is_nullable: True when an explicit ``null`` means something.
+        has_variables: True for a text whose ``{name}`` is filled in.
+        short: a shorter word for the same.
+        familiar: what other tools call it.
+
+    Raises:
+        ValueError: the kind needs a label, without which messages could not say what is missing.
+    """
+
+    kind: Kind
+    meaning: str
+    label: str = ""
+    default: Any = OF_THE_DEFINITION
+    is_nullable: bool = False
+    has_variables: bool = False
+    short: str = ""
+    familiar: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a row without its label when the module is loaded, not when somebody's cell is read."""
+        if self.kind in _NEED_A_LABEL and not self.label:
+            raise ValueError(f"The word that takes {self.kind.value} needs a label: {self.meaning!r}.")
+
+
+Words = Mapping[str, Word]
 
 AGENT_WORDS: Final[Words] = {
-    "role": (Kind.TEXT, "who this is; the key of the agent says it where this is left out"),
-    "goal": (Kind.TEXT, "what this agent is after"),
-    "llm": (Kind.MODEL, "the model of this agent, in place of the cell's"),
-    "background": (Kind.TEXT, "what this agent knows about itself"),
-    "tools": (Kind.OBJECTS, "what this agent may call"),
-    "allow_delegation": (Kind.FLAG, "whether it may hand work to the other agents"),
-    "verbose": (Kind.FLAG, "log prompts and replies"),
-    "max_iterations": (Kind.WHOLE, "tool calls for one task"),
-    "response_format": (Kind.TEXT, "instructions about the form of replies"),
-    "rate_limit": (Kind.RATE, "how often its model may be asked, e.g. 60/min"),
-    "max_retries": (Kind.WHOLE, "tries again after a passing failure of the model"),
-    "llm_timeout": (Kind.SECONDS, "for one model request; null is no limit"),
+    "role": Word(
+        Kind.TEXT,
+        "who this is; the key of the agent says it where this is left out",
+        default="the key of the agent",
+        has_variables=True,
+    ),
+    "goal": Word(Kind.TEXT, "what this agent is after", has_variables=True),
+    "llm": Word(Kind.MODEL, "the model of this agent, in place of the cell's"),
+    "background": Word(
+        Kind.TEXT, "what this agent knows about itself", is_nullable=True, has_variables=True, familiar=("backstory",)
+    ),
+    "tools": Word(Kind.OBJECTS, "what this agent may call", label="a tool"),
+    "allow_delegation": Word(Kind.FLAG, "whether it may hand work to the other agents"),
+    "verbose": Word(Kind.FLAG, "log prompts and replies"),
+    "max_iterations": Word(Kind.WHOLE, "tool calls for one task", familiar=("max_iter",)),
+    "response_format": Word(Kind.TEXT, "instructions about the form of replies"),
+    "rate_limit": Word(Kind.RATE, "how often its model may be asked, e.g. 60/min", familiar=("max_rpm",)),
+    "max_retries": Word(Kind.WHOLE, "tries again after a passing failure of the model", familiar=("max_retry_limit",)),
+    "llm_timeout": Word(Kind.SECONDS, "for one model request; null is no limit", is_nullable=True),
 }
 TASK_WORDS: Final[Words] = {
-    "description": (Kind.TEXT, "what is to be done; {name} is filled in"),
-    "expected_output": (Kind.TEXT, "what the result looks like; {name} is filled in"),
-    "agent": (Kind.AGENT, "who does it"),
-    "context": (Kind.NAMES, "the tasks whose outputs it reads"),
-    "name": (Kind.TEXT, "what others call it"),
-    "handler": (Kind.OBJECT, "a function that does it in place of an agent"),
-    "llm": (Kind.MODEL, "the model of this task, in place of its agent's"),
-    "tools": (Kind.OBJECTS, "what its agent may call for this task as well"),
-    "timeout": (Kind.SECONDS, "for the whole task; null is no limit"),
-    "output_type": (Kind.SHAPE, "what the reply must fit, e.g. {title: str, score: int}"),
-    "max_output_retries": (Kind.WHOLE, "corrections asked for until the reply fits"),
-    "when": (Kind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
-    "fallback": (Kind.WORKER, "the agent who takes over when the first one has finally failed"),
-    "input_guardrails": (Kind.FUNCTIONS, "functions that may stop it before it starts"),
-    "output_guardrails": (Kind.FUNCTIONS, "functions that may refuse its output"),
-    "review": (Kind.REVIEW, "when a person is asked: before, during or after it"),
-    "memory": (Kind.MEMORIES, "what it reads before and writes after"),
-    "rate_limit": (Kind.RATE, "how often its model may be asked, e.g. 60/min"),
+    "description": Word(Kind.TEXT, "what is to be done; {name} is filled in", has_variables=True),
+    "expected_output": Word(
+        Kind.TEXT, "what the result looks like; {name} is filled in", default=STOCK_EXPECTED_OUTPUT, has_variables=True
+    ),
+    "agent": Word(Kind.AGENT, "who does it"),
+    "context": Word(Kind.NAMES, "the tasks whose outputs it reads"),
+    "name": Word(Kind.TEXT, "what others call it"),
+    "handler": Word(Kind.OBJECT, "a function that does it in place of an agent", label="a function or tool"),
+    "llm": Word(Kind.MODEL, "the model of this task, in place of its agent's"),
+    "tools": Word(Kind.OBJECTS, "what its agent may call for this task as well", label="a tool"),
+    "timeout": Word(Kind.SECONDS, "for the whole task; null is no limit", is_nullable=True),
+    "output_type": Word(
+        Kind.SHAPE,
+        "what the reply must fit, e.g. {title: str, score: int}",
+        familiar=("output_pydantic", "output_json"),
+    ),
+    "max_output_retries": Word(
+        Kind.WHOLE, "corrections asked for until the reply fits", familiar=("guardrail_max_retries",)
+    ),
+    "when": Word(Kind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
+    "fallback": Word(Kind.WORKER, "the agent who takes over when the first one has finally failed"),
+    "input_guardrails": Word(Kind.FUNCTIONS, "functions that may stop it before it starts", label="a guardrail"),
+    "output_guardrails": Word(
+        Kind.FUNCTIONS,
+        "functions that may refuse its output",
+        label="a guardrail",
+        familiar=("guardrail", "guardrails"),
+    ),
+    "review": Word(Kind.REVIEW, "when a person is asked: before, during or after it", familiar=("human_input",)),
+    "memory": Word(Kind.MEMORIES, "what it reads before and writes after"),
+    "rate_limit": Word(Kind.RATE, "how often its model may be asked, e.g. 60/min"),
 }
 PHASE_WORDS: Final[Words] = {
-    "name": (Kind.TEXT, "what the phase is called"),
-    "tasks": (Kind.TASKS, "a list is a chain, a mapping a graph"),
-    "workflow": (Kind.CHOICE, "sequential or parallel"),
-    "after": (Kind.NAMES, "the phases that come before"),
-    "when": (Kind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
-    "review": (Kind.PHASE_REVIEW, "who looks at its outputs, and may send it back"),
+    "name": Word(Kind.TEXT, "what the phase is called", default="the key of the phase"),
+    "tasks": Word(Kind.TASKS, "a list is a chain, a mapping a graph"),
+    "workflow": Word(Kind.CHOICE, "sequential or parallel"),
+    "after": Word(Kind.NAMES, "the phases that come before"),
+    "when": Word(Kind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
+    "review": Word(Kind.PHASE_REVIEW, "who looks at its outputs, and may send it back"),
 }
 CELL_WORDS: Final[Words] = {
-    "tasks": (Kind.TASKS, "a list is a chain, a mapping a graph"),
-    "phases": (Kind.PHASES, "workstreams of tasks, in place of tasks"),
-    "agents": (Kind.AGENTS, "who works on the tasks"),
-    "llm": (Kind.MODEL, "the model of everyone who has no own"),
-    "workflow": (Kind.CHOICE, "sequential, parallel or hierarchical"),
-    "error_strategy": (Kind.CHOICE, "fail_fast, continue_on_error or partial"),
-    "manager_llm": (Kind.MODEL, "the model of the manager"),
-    "manager_max_iterations": (Kind.WHOLE, "delegations that the manager may make"),
-    "manager_prompt": (Kind.OBJECT, "an object that writes the manager's prompts"),
-    "hierarchical_constraints": (Kind.CONSTRAINTS, "what the manager may and must do"),
-    "delegation_policies": (Kind.OBJECTS, "who is asked about every delegation"),
-    "max_delegation_depth": (Kind.WHOLE, "how far a delegation may go on to another one"),
-    "listeners": (Kind.OBJECTS, "what hears every event"),
-    "capture_mode": (Kind.CHOICE, "off, standard or full"),
-    "trace_exporter": (Kind.EXPORTER, "where the trace of every run goes, e.g. traces/"),
-    "rate_limit": (Kind.RATE, "how often models may be asked, e.g. 60/min"),
-    "budget": (Kind.BUDGET, "what a run may spend, e.g. $0.50 or 20k tokens"),
-    "max_concurrency": (Kind.WHOLE, "how many tasks run at once"),
-    "memory": (Kind.STORE, "where tasks remember: true, a file such as notes.db, or a store"),
-    "review_handler": (Kind.OBJECT, "a function that answers in place of a person"),
-    "review_policy": (Kind.CHOICE, "never, after_every_task or after_last_task"),
-    "cost": (Kind.COST, "own prices, in place of the public ones"),
-    "inputs": (Kind.INPUTS, "values for {name}"),
-    "verbose": (Kind.FLAG, "log prompts and replies of everyone"),
-    "name": (Kind.TEXT, "what this ensemble is called"),
+    "tasks": Word(Kind.TASKS, "a list is a chain, a mapping a graph"),
+    "phases": Word(Kind.PHASES, "workstreams of tasks, in place of tasks"),
+    "agents": Word(Kind.AGENTS, "who works on the tasks"),
+    "llm": Word(Kind.MODEL, "the model of everyone who has no own"),
+    "workflow": Word(
+        Kind.CHOICE,
+        "sequential, parallel or hierarchical",
+        default="sequential for a list, parallel for a mapping",
+        familiar=("process",),
+    ),
+    "error_strategy": Word(Kind.CHOICE, "fail_fast, continue_on_error or partial"),
+    "manager_llm": Word(Kind.MODEL, "the model of the manager"),
+    "manager_max_iterations": Word(Kind.WHOLE, "delegations that the manager may make"),
+    "manager_prompt": Word(Kind.PROMPT, "an object that writes the manager's prompts"),
+    "hierarchical_constraints": Word(Kind.CONSTRAINTS, "what the manager may and must do", short="constraints"),
+    "delegation_policies": Word(
+        Kind.OBJECTS, "who is asked about every delegation", label="a policy", short="policies"
+    ),
+    "max_delegation_depth": Word(Kind.WHOLE, "how far a delegation may go on to another one"),
+    "listeners": Word(Kind.OBJECTS, "what hears every event", label="a listener"),
+    "capture_mode": Word(Kind.CHOICE, "off, standard or full"),
+    "trace_exporter": Word(Kind.EXPORTER, "where the trace of every run goes, e.g. traces/"),
+    "rate_limit": Word(Kind.RATE, "how often models may be asked, e.g. 60/min", familiar=("max_rpm",)),
+    "budget": Word(Kind.BUDGET, "what a run may spend, e.g. $0.50 or 20k tokens"),
+    "max_concurrency": Word(Kind.WHOLE, "how many tasks run at once", is_nullable=True),
+    "memory": Word(Kind.STORE, "where tasks remember: true, a file such as notes.db, or a store"),
+    "review_handler": Word(Kind.OBJECT, "a function that answers in place of a person", label="a function"),
+    "review_policy": Word(Kind.CHOICE, "never, after_every_task or after_last_task"),
+    "cost": Word(Kind.COST, "own prices, in place of the public ones"),
+    "inputs": Word(Kind.INPUTS, "values for {name}"),
+    "verbose": Word(Kind.FLAG, "log prompts and replies of everyone"),
+    "name": Word(Kind.TEXT, "what this ensemble is called"),
 }
 COST_WORDS: Final[Words] = {
-    "input_rate": (Kind.PRICE, "for one token that is read"),
-    "output_rate": (Kind.PRICE, "for one token that is written"),
-    "currency": (Kind.TEXT, "of both rates"),
+    "input_rate": Word(Kind.PRICE, "for one token that is read"),
+    "output_rate": Word(Kind.PRICE, "for one token that is written"),
+    "currency": Word(Kind.TEXT, "of both rates"),
 }
 RATE_WORDS: Final[Words] = {
-    "requests": (Kind.WHOLE, "how many in one period"),
-    "period": (Kind.SECONDS, "how long it is"),
-    "wait_timeout": (Kind.SECONDS, "how long a request waits for its turn"),
+    "requests": Word(Kind.WHOLE, "how many in one period"),
+    "period": Word(Kind.SECONDS, "how long it is"),
+    "wait_timeout": Word(Kind.SECONDS, "how long a request waits for its turn"),
 }
 BUDGET_WORDS: Final[Words] = {
-    "max_cost": (Kind.AMOUNT, "in the currency of the prices"),
-    "max_tokens": (Kind.WHOLE, "read and written, together"),
-    "max_llm_calls": (Kind.WHOLE, "requests to models"),
-    "warn_at": (Kind.SHARE, "the share of a limit at which a warning shows"),
-    "allow_unknown_cost": (Kind.FLAG, "use models without a known price, uncounted"),
+    "max_cost": Word(Kind.AMOUNT, "in the currency of the prices"),
+    "max_tokens": Word(Kind.WHOLE, "read and written, together"),
+    "max_llm_calls": Word(Kind.WHOLE, "requests to models"),
+    "warn_at": Word(Kind.SHARE, "the share of a limit at which a warning shows"),
+    "allow_unknown_cost": Word(Kind.FLAG, "use models without a known price, uncounted"),
 }
 CONDITION_WORDS: Final[Words] = {
-    "equals": (Kind.TEXT, "the whole output"),
-    "contains": (Kind.TEXT, "a part of it"),
-    "matches": (Kind.TEXT, "a regular expression that is found in it"),
-    "predicate": (Kind.OBJECT, "a function that says yes or no to it"),
-    "default": (Kind.FLAG, "when no other condition on this task held"),
+    "equals": Word(Kind.TEXT, "the whole output"),
+    "contains": Word(Kind.TEXT, "a part of it"),
+    "matches": Word(Kind.TEXT, "a regular expression that is found in it"),
+    "predicate": Word(Kind.OBJECT, "a function that says yes or no to it", label="a function"),
+    "default": Word(Kind.FLAG, "when no other condition on this task held"),
 }
 REVIEW_WORDS: Final[Words] = {
-    "timing": (Kind.CHOICE, "before, during or after"),
-    "timeout": (Kind.SECONDS, "that a person has; null waits for ever"),
-    "on_timeout": (Kind.CHOICE, "exit_early, continue or fail"),
+    "timing": Word(Kind.CHOICE, "before, during or after"),
+    "timeout": Word(Kind.SECONDS, "that a person has; null waits for ever", is_nullable=True),
+    "on_timeout": Word(Kind.CHOICE, "exit_early, continue or fail"),
 }
 PHASE_REVIEW_WORDS: Final[Words] = {
-    "by": (Kind.REVIEWER, "who looks at the phase"),
-    "max_retries": (Kind.WHOLE, "how often it may be sent back"),
+    "by": Word(Kind.REVIEWER, "who looks at the phase"),
+    "max_retries": Word(Kind.WHOLE, "how often it may be sent back"),
 }
 CONSTRAINT_WORDS: Final[Words] = {
-    "required_workers": (Kind.ROLES, "who must have done something"),
-    "allowed_workers": (Kind.ROLES, "nobody else may be asked"),
-    "max_calls_per_worker": (Kind.CAPS, "how often each may be asked"),
-    "global_max_delegations": (Kind.WHOLE, "how often all together may be asked; 0 is no limit"),
-    "required_stages": (Kind.STAGES, "everyone of a stage is done before the next begins"),
+    "required_workers": Word(Kind.ROLES, "who must have done something"),
+    "allowed_workers": Word(Kind.ROLES, "nobody else may be asked"),
+    "max_calls_per_worker": Word(Kind.CAPS, "how often each may be asked"),
+    "global_max_delegations": Word(Kind.WHOLE, "how often all together may be asked; 0 is no limit"),
+    "required_stages": Word(Kind.STAGES, "everyone of a stage is done before the next begins"),
 }
 MODEL_WORDS: Final[Words] = {
-    "model": (Kind.TEXT, "its name on the server"),
-    "base_url": (Kind.TEXT, "where an OpenAI-compatible server listens"),
-    "api_key_env": (Kind.TEXT, "the environment variable that holds the key"),
+    "model": Word(Kind.TEXT, "its name on the server"),
+    "base_url": Word(Kind.TEXT, "where an OpenAI-compatible server listens"),
+    "api_key_env": Word(Kind.TEXT, "the environment variable that holds the key"),
 }

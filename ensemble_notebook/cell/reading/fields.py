@@ -56,6 +56,7 @@ class FieldReader:
             Kind.AMOUNT: partial(self._digits, wanted=Kind.AMOUNT.value),
             Kind.AGENT: partial(self.name, wanted=Kind.AGENT.value),
             Kind.OBJECT: partial(self.name, wanted=Kind.OBJECT.value),
+            Kind.PROMPT: partial(self.name, wanted=Kind.PROMPT.value),
             Kind.EXPORTER: partial(self.name, wanted=Kind.EXPORTER.value),
             Kind.NAMES: partial(names, wanted=Kind.NAMES.value),
             Kind.OBJECTS: partial(names, wanted=Kind.OBJECTS.value),
@@ -120,7 +121,7 @@ class FieldReader:
             draft.values[name] = value.flag(written.value, label)
             return
         key, node = draft.scope.keys[name], written.value
-        if key.is_nullable and isinstance(node, ScalarNode) and node.is_plain and node.text in ("null", "~"):
+        if key.word.is_nullable and isinstance(node, ScalarNode) and node.is_plain and node.text in ("null", "~"):
             draft.values[name] = None
         else:
             form = self.spelled.get(spelling.word) or self.forms[key.kind]

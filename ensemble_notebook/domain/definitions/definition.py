@@ -10,12 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, Final, TypeVar, cast, dataclass_transform
 
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, nearest
 
 D = TypeVar("D")
 E = TypeVar("E", bound=Enum)
+
+PlainValue = str | int | float | bool
+_SHOW: Final = "show"
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
@@ -76,6 +79,28 @@ def field_problems(
     ]
     problems += [Problem(f"{owner} needs {'an' if name[0] in 'aeiou' else 'a'} {name}.", cls, name) for name in missing]
     return problems
+
+
+def shown(to_plain: Callable[[Any], PlainValue] = lambda value: value) -> Mapping[str, Any]:
+    """The metadata of a field that is one of the settings of its definition, as every view shows them.
+
+    Args:
+        to_plain: makes a text, a number or a boolean of a value; without it, the value is one.
+    """
+    return {_SHOW: to_plain}
+
+
+def read_settings(definition: Checked) -> dict[str, PlainValue]:
+    """The settings that differ from their defaults, by field, in the order of the definition.
+
+    Plan, trace and timeline carry them as they are, so that a field shows in all of them once it is `shown`.
+    """
+    settings = {}
+    for each in fields(cast("Any", definition)):
+        value = getattr(definition, each.name)
+        if _SHOW in each.metadata and value not in (None, (), each.default):
+            settings[each.name] = each.metadata[_SHOW](value)
+    return settings
 
 
 def is_seconds(value: object) -> bool:

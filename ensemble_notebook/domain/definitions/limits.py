@@ -42,6 +42,10 @@ class RateLimit(Checked):
         """Seconds between two requests."""
         return self.period / self.requests
 
+    def describe(self) -> str:
+        """In words: ``60 per 60 s``."""
+        return f"{self.requests} per {self.period:g} s"
+
     def __repr__(self) -> str:
         """As it is written."""
         return f"RateLimit({self.requests}, {self.period:g})"

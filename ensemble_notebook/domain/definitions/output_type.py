@@ -38,6 +38,11 @@ def _schema_fault(schema: Mapping[str, Any]) -> str | None:
     )
 
 
+def describe_output_type(kind: Any) -> str:
+    """The name of an output type, for people."""
+    return str(kind.get("title", "JSON schema")) if isinstance(kind, Mapping) else str(kind.__name__)
+
+
 def check_output_type(owner: Checked) -> None:
     """The `output_type` of a definition, where it has one, is of a form that can be used.
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import Any, Final, cast
 
 from ensemble_notebook.domain.definitions.agent import Agent, check_llm, check_tools
 from ensemble_notebook.domain.definitions.condition import Condition, ConditionSource, make_conditions
-from ensemble_notebook.domain.definitions.definition import definition
+from ensemble_notebook.domain.definitions.definition import definition, shown
 from ensemble_notebook.domain.definitions.enums import ReviewTiming
 from ensemble_notebook.domain.definitions.limits import RateLimit
-from ensemble_notebook.domain.definitions.output_type import check_output_type
+from ensemble_notebook.domain.definitions.output_type import check_output_type, describe_output_type
 from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.tool import Handler, TaskInput, is_agent_tool, is_langchain_tool, tool_names
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 STOCK_EXPECTED_OUTPUT: Final = "A clear, complete answer to the task."
+
+
+def _join_function_names(functions: Sequence[Any]) -> str:
+    return ", ".join(getattr(each, "__name__", type(each).__name__) for each in functions)
+
+
+def _join_timings(reviews: Sequence[Review]) -> str:
+    return ", ".join(each.timing.value for each in reviews)
 
 
 @definition
@@ -46,17 +55,17 @@ class Task(ConditionSource):
     handler: Handler | Any | None = None
     llm: Any = None
     tools: Sequence[Any] = ()
-    timeout: float | None = None
+    timeout: float | None = field(default=None, metadata=shown("{:g} s".format))
 
-    output_type: Any = None
-    max_output_retries: int = 3
+    output_type: Any = field(default=None, metadata=shown(describe_output_type))
+    max_output_retries: int = field(default=3, metadata=shown())
     when: Sequence[Condition] | Condition | None = None
-    fallback: Agent | None = None
-    input_guardrails: Sequence[Callable[[TaskInput], Any]] = ()
-    output_guardrails: Sequence[Callable[[TaskOutput], Any]] = ()
-    review: Sequence[Review] | Review | None = None
-    memory: Sequence[str] = ()
-    rate_limit: RateLimit | None = None
+    fallback: Agent | None = field(default=None, metadata=shown(lambda agent: agent.role))
+    input_guardrails: Sequence[Callable[[TaskInput], Any]] = field(default=(), metadata=shown(_join_function_names))
+    output_guardrails: Sequence[Callable[[TaskOutput], Any]] = field(default=(), metadata=shown(_join_function_names))
+    review: Sequence[Review] | Review | None = field(default=None, metadata=shown(_join_timings))
+    memory: Sequence[str] = field(default=(), metadata=shown(", ".join))
+    rate_limit: RateLimit | None = field(default=None, metadata=shown(RateLimit.describe))
 
     @classmethod
     def of(cls, description: str, /, expected_output: str = STOCK_EXPECTED_OUTPUT, **fields: Any) -> Task:
@@ -131,16 +140,15 @@ class Task(ConditionSource):
             self._check_arity(self.handler)
         else:
             self._check_handler_tool()
-        for field, value in (
+        for name, value in (
             ("agent", self.agent),
             ("llm", self.llm),
             ("tools", self.tools or None),
             ("rate_limit", self.rate_limit),
         ):
             if value is not None:
-                raise self._refuse(
-                    field, f"A task has a handler or {field}, not both: the handler runs instead of an agent."
-                )
+                message = f"A task has a handler or {name}, not both: the handler runs instead of an agent."
+                raise self._refuse(name, message)
 
     def _check_arity(self, handler: Any) -> None:
         try:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from ensemble_notebook.domain.definitions.definition import PlainValue, read_settings
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
 from ensemble_notebook.domain.seams.rich_display import rich_bundle
@@ -32,6 +33,8 @@ class PlannedTask:
     """One row of the plan, with everything a view needs to show it before it runs.
 
     `when` are its conditions in words, such as ``triage contains 'urgent'``; it runs when any of them holds.
+    `settings` are the fields of the task that are shown as they were declared, where they differ from their defaults:
+    trace and timeline take them from here.
     """
 
     name: str
@@ -43,6 +46,7 @@ class PlannedTask:
     llm: str | None
     when: tuple[str, ...] = ()
     expected_output: str = ""
+    settings: Mapping[str, PlainValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,7 @@ class ExecutionPlan:
                     "depends_on": list(task.depends_on),
                     "llm": task.llm,
                     "when": list(task.when),
+                    "settings": dict(task.settings),
                 }
                 for task in self.tasks
             ],
@@ -200,6 +205,7 @@ def _planned(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> Planned
         llm=None if node.llm is None else llm_label(node.llm),
         when=tuple(_in_words(graph.conditions[number], graph) for number in node.when),
         expected_output=render(node.task.expected_output, inputs),
+        settings=read_settings(node.task),
     )
 
 

@@ -95,7 +95,7 @@ def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
     lines: list[Line] = []
     for phase, after in plan.phases.items() or [(None, ())]:
         if phase is not None:
-            lines.append(Line(is_phase=True, name=phase, status="pending", cells=(", ".join(after), "")))
+            lines.append(Line(is_phase=True, name=phase, status="pending", cells=(", ".join(after), "", "")))
         lines += [
             _planned_line(task, level_bar(level[task.name], len(plan.groups), is_critical=task.name in critical))
             for task in members.get(phase, ())
@@ -109,7 +109,7 @@ def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
             f"longest chain {pluralize(plan.estimated_rounds, 'task')}",
         ],
         axis=("first", "last"),
-        heads=("after", "model") if plan.phases else ("reads", "model"),
+        heads=("after" if plan.phases else "reads", "model", "settings"),
         lines=lines,
         notes=(),
     )
@@ -205,6 +205,7 @@ def _failure(run: Mapping[str, Any], lines: Sequence[Line]) -> Iterable[str]:
 
 
 def _planned_line(task: PlannedTask, bar: tuple[Piece, ...]) -> Line:
-    cells = (", ".join(task.context), task.llm or "")
+    settings = ", ".join(f"{name} {value}" for name, value in task.settings.items())
+    cells = (", ".join(task.context), task.llm or "", settings)
     depth = 0 if task.phase is None else 1
     return Line(name=task.name, depth=depth, agent=task.agent, status="pending", bar=bar, cells=cells)

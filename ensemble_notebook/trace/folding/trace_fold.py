@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
+from ensemble_notebook.domain.definitions.definition import PlainValue
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, PhaseStatus, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.outputs.metrics import Metrics
@@ -171,6 +172,8 @@ class TraceFold:
             facts = {"agent": planned.agent, "is_planned": True}
             task = self.tree.enter(event, SpanKind.TASK, planned.name, span_id, parent_id, **facts)
             task.depends_on, task.description = planned.depends_on, safe_text(planned.description)
+            if planned.settings:
+                task.attributes = {"settings": {name: _mask(value) for name, value in planned.settings.items()}}
 
     def _noted(self, event: ev.Noted) -> None:
         self.note = safe_text(event.message)
@@ -279,3 +282,7 @@ class TraceFold:
         if span is not None:
             self.tree.end(event, span, status, error_facts(error))
         return span
+
+
+def _mask(value: PlainValue) -> PlainValue:
+    return safe_text(value) if isinstance(value, str) else value

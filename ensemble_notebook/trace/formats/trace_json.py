@@ -102,7 +102,7 @@ def _task(task: TaskTrace, parsed: Mapping[str, Any], expected: str = "") -> dic
         "finalOutput": task.output or "",
         "parsedOutput": parsed.get(task.span.span_id),
         "metrics": _task_metrics(task),
-        "metadata": {"spanId": task.span.span_id, "attempt": task.attempt},
+        "metadata": {"spanId": task.span.span_id, "attempt": task.attempt, **(task.span.attributes or {})},
     }
 
 

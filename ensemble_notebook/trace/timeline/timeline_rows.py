@@ -56,7 +56,8 @@ def row_of(span: Span) -> dict[str, Any]:
     """One row. Tokens and cost of anything but an attempt are sums over the attempts beneath (T2).
 
     Delegations, reviews and memory operations have what only they have in a field of the kind's name; ``guardrail``
-    says what one looks at (input or output), ``wait`` what a wait waits for.
+    says what one looks at (input or output), ``wait`` what a wait waits for, ``settings`` how a task was declared, by
+    the names of its fields.
     """
     row: dict[str, Any] = {
         "span_id": span.span_id,
@@ -82,6 +83,8 @@ def row_of(span: Span) -> dict[str, Any]:
     facts = span.attributes or {}
     if span.kind in _WITH_FACTS:
         row[span.kind.value] = {name: _short(value) for name, value in facts.items()}
+    elif span.kind is SpanKind.TASK:
+        row["settings"] = {name: _short(value) for name, value in facts.get("settings", {}).items()} or None
     elif span.kind is SpanKind.GUARDRAIL:
         row["guardrail"] = facts.get("kind")
     if span.start_ms is not None and (span.tally is not None or span.usage_leaf):

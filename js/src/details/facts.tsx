@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import type { View } from "../view/view";
 import type { Row } from "../wire/rows";
-import { answerOf, STATUS_NAMES, waitOf } from "../wording/labels";
+import { answerOf, fieldLabel, STATUS_NAMES, waitOf } from "../wording/labels";
 import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
 
 /** Whatever is known of a span besides its texts; what is unknown is left out. */
@@ -27,6 +27,7 @@ export function Facts({ row, view }: { row: Row; view: View }) {
   add("Waited for", row.kind === "wait" && waitOf(row));
   add("Model", row.model && `${row.model}${row.provider ? ` (${row.provider})` : ""}${row.is_scripted ? ", scripted" : ""}`);
   add("Tool", row.tool);
+  for (const [field, value] of Object.entries(row.settings ?? {})) add(fieldLabel(field), String(value));
   add("Began", row.start_ms != null && `${formatDuration(row.start_ms)} after the start`);
   add("Took", row.start_ms != null && row.end_ms != null && formatDuration(row.end_ms - row.start_ms));
   add("First token", row.time_to_first_token_ms != null && `after ${formatDuration(row.time_to_first_token_ms)}`);

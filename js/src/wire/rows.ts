@@ -75,6 +75,8 @@ export interface Row {
   /** What a guardrail looks at: the input or the output of its task. */
   guardrail?: string | null;
   memory?: Memory | null;
+  /** How a task was declared, by the names of its fields, where that differs from the defaults. */
+  settings?: Record<string, string | number | boolean> | null;
   critical?: boolean | null;
   slack_ms?: number | null;
 }

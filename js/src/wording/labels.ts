@@ -65,3 +65,9 @@ export function answerOf(row: Row): string {
   const answer = review.subject === "question" && review.decision === "edit" ? "answered" : (ANSWERS[review.decision] ?? review.decision);
   return review.is_timeout ? `no answer: ${answer}` : answer;
 }
+
+/** A field of a definition as a person reads it: `max_output_retries` is "Max output retries". */
+export const fieldLabel = (field: string): string => {
+  const words = field.replace(/_/g, " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+};
