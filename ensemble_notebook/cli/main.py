@@ -157,7 +157,7 @@ def _models(_: argparse.Namespace) -> None:
 
 
 def _pull(_: argparse.Namespace) -> None:
-    from ensemble_notebook.models.local.weights import pull_weights
+    from ensemble_notebook.models.local.weights_download import pull_weights
 
     print(f"The weights are in {pull_weights(print)}")
 

@@ -30,7 +30,7 @@ from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.limits.budget_admission import unknown_price
 from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
 from ensemble_notebook.errors import Problem, ValidationError
-from ensemble_notebook.models.model_identity import Identity, identify
+from ensemble_notebook.models.model_identity import ModelIdentity, identify_model
 
 BYTES_PER_TOKEN: Final = 4
 SHORT_REPLY: Final = 50
@@ -68,7 +68,7 @@ def price_problems(ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing,
     sample = TokenUsage(input_tokens=1, output_tokens=1)
     for llm in used.values():
         try:
-            model = identify(llm)
+            model = identify_model(llm)
         except ValidationError:  # said already, where the models are checked
             continue
         if pricing(sample, provider=model.provider, model=model.name, at=at) is None:
@@ -86,7 +86,7 @@ class _Job:
         is_sure: whether it is done at all.
     """
 
-    model: Identity
+    model: ModelIdentity
     prompt: Range[int]
     rounds: int
     is_sure: bool
@@ -118,7 +118,7 @@ class _Estimator:
         self._values = values
         self._pricing = pricing
         self._at = at
-        self._identities: dict[object, Identity] = {}
+        self._identities: dict[object, ModelIdentity] = {}
         self._has_manager = ensemble.workflow is Workflow.HIERARCHICAL
 
     def tasks(self) -> Iterator[TaskEstimate]:
@@ -197,18 +197,18 @@ class _Estimator:
         inputs = largest.input * job.input_tokens.high / job.largest_input
         return Range(low.total, inputs + job.rounds * largest.output)
 
-    def _price(self, model: Identity, inputs: int, outputs: int) -> Price | None:
+    def _price(self, model: ModelIdentity, inputs: int, outputs: int) -> Price | None:
         usage = TokenUsage(input_tokens=inputs, output_tokens=outputs)
         return self._pricing(usage, provider=model.provider, model=model.name, at=self._at)
 
-    def _identity(self, llm: Any) -> Identity:
+    def _identity(self, llm: Any) -> ModelIdentity:
         key = llm_key(llm)
         if key not in self._identities:
-            self._identities[key] = identify(llm)
+            self._identities[key] = identify_model(llm)
         return self._identities[key]
 
 
-def _reply(model: Identity) -> Range[int]:
+def _reply(model: ModelIdentity) -> Range[int]:
     """Tokens of one reply; where the model has no limit, the one that a budget would give it."""
     most = model.max_tokens or MAX_OUTPUT_TOKENS
     return Range(min(SHORT_REPLY, most), most)

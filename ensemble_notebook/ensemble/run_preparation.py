@@ -33,7 +33,7 @@ from ensemble_notebook.trace.folding.prices import price_of
 
 def source_of(setting: RunSetting) -> ChatSource:
     """Where the models of a run come from: the process's source, one that writes down what it sees, or a recording."""
-    from ensemble_notebook.models.model_source import default_source
+    from ensemble_notebook.models.model_source import get_default_source
 
     if setting.replay is not None:
         from ensemble_notebook.models.recording.replayer import ReplaySource
@@ -42,8 +42,8 @@ def source_of(setting: RunSetting) -> ChatSource:
     if setting.record is not None:
         from ensemble_notebook.models.recording.recorder import RecordingSource
 
-        return RecordingSource(default_source(), setting.record)
-    return default_source()
+        return RecordingSource(get_default_source(), setting.record)
+    return get_default_source()
 
 
 def checked(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Graph, tuple[str, ...]]:
@@ -145,9 +145,9 @@ def _memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | None:
     if not any(node.task.memory for node in graph.workers):
         return None
     from ensemble_notebook.memory.in_memory_store import InMemoryStore
-    from ensemble_notebook.memory.memory_conversion import as_memory
+    from ensemble_notebook.memory.memory_conversion import to_memory
 
-    return InMemoryStore() if ensemble.memory is None else as_memory(ensemble.memory)
+    return InMemoryStore() if ensemble.memory is None else to_memory(ensemble.memory)
 
 
 def _llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource) -> Iterator[Problem]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.memory.in_memory_store import InMemoryStore
-from ensemble_notebook.memory.memory_conversion import as_memory
+from ensemble_notebook.memory.memory_conversion import to_memory
 from ensemble_notebook.memory.words import words
 
 _ENTITY: Final = "entity"
@@ -39,7 +39,7 @@ class EntityMemory:
     """
 
     def __init__(self, store: Any = None, *, scope: str = "entities") -> None:
-        self._store = InMemoryStore() if store is None else as_memory(store)
+        self._store = InMemoryStore() if store is None else to_memory(store)
         if inspect.iscoroutinefunction(self._store.retrieve):
             raise ValidationError(f"EntityMemory needs a store with plain methods, got {self._store!r}.")
         self._scope = scope
@@ -73,13 +73,13 @@ class EntityMemory:
         if scope != self._scope:
             return self._store.retrieve(scope, query, limit)
         found = self._store.retrieve(scope, query, max(limit, _CANDIDATES))
-        return [entry for entry in found if _mentions(query, entry.metadata.get(_ENTITY))][: max(0, limit)]
+        return [entry for entry in found if _is_mentioned(query, entry.metadata.get(_ENTITY))][: max(0, limit)]
 
     def __repr__(self) -> str:
         """What it keeps its facts in."""
         return f"EntityMemory({self._store!r}, scope={self._scope!r})"
 
 
-def _mentions(query: str, entity: str | None) -> bool:
+def _is_mentioned(query: str, entity: str | None) -> bool:
     """Whether a query names an entity; what is about none is always meant."""
     return entity is None or f" {' '.join(words(entity))} " in f" {' '.join(words(query))} "

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from ensemble_notebook.memory.full_text_index import FullTextStore, make_tables
+from ensemble_notebook.memory.full_text_store import FullTextStore, create_tables
 from ensemble_notebook.memory.retention import Retention
 
 
@@ -28,7 +28,7 @@ class InMemoryStore(FullTextStore):
     def __init__(self, *, max_entries: int | None = None, max_age: float | timedelta | None = None) -> None:
         super().__init__(max_entries, max_age)
         self._connect()
-        make_tables(self._connection)
+        create_tables(self._connection)
 
     def _connect(self) -> None:
         self._lock = threading.Lock()

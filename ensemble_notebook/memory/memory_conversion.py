@@ -9,7 +9,7 @@ from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.memory.vector_store_memory import VectorStoreMemory
 
 
-def as_memory(value: Any) -> MemoryStore:
+def to_memory(value: Any) -> MemoryStore:
     """The memory that an object is, or can be made into: one with `store` and `retrieve`, or a vector store.
 
     Raises:

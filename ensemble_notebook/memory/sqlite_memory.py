@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ensemble_notebook.errors import EnsembleError, ValidationError
-from ensemble_notebook.memory.full_text_index import FullTextStore, make_tables
+from ensemble_notebook.memory.full_text_store import FullTextStore, create_tables
 
 # How long a writer waits for the others, each of which writes for milliseconds: who holds on longer is stuck.
 LOCK_LIMIT_S: Final = 10.0
@@ -54,7 +54,7 @@ class SqliteMemory(FullTextStore):
                 _set_up(connection)
                 yield connection
         except sqlite3.Error as error:
-            raise EnsembleError(f"The memory {self._path} {_meaning(error)}") from error
+            raise EnsembleError(f"The memory {self._path} {_describe_error(error)}") from error
 
     def __repr__(self) -> str:
         """Its file."""
@@ -69,7 +69,7 @@ def _set_up(connection: sqlite3.Connection) -> None:
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
-    make_tables(connection)
+    create_tables(connection)
 
 
 def _checked(path: Any) -> Path:
@@ -84,7 +84,7 @@ def _checked(path: Any) -> Path:
     return file
 
 
-def _meaning(error: sqlite3.Error) -> str:
+def _describe_error(error: sqlite3.Error) -> str:
     """What is wrong with the file, and what to do."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:

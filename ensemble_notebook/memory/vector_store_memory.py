@@ -60,12 +60,12 @@ class VectorStoreMemory:
         if limit <= 0:
             return []
         query = query if query.strip() else scope  # services refuse to embed nothing
-        found = await self._filtered(scope, query, limit)
+        found = await self._search_with_filter(scope, query, limit)
         if found is None:
-            found = await self._sifted(scope, query, limit)
-        return [_entry_of(document) for document in found[:limit]]
+            found = await self._search_all_scopes(scope, query, limit)
+        return [_to_entry(document) for document in found[:limit]]
 
-    async def _filtered(self, scope: str, query: str, limit: int) -> list[Any] | None:
+    async def _search_with_filter(self, scope: str, query: str, limit: int) -> list[Any] | None:
         """What the store finds in the scope; None when it does not take this filter, or takes no notice of it."""
         is_ours = ScopeFilter({_SCOPE: scope})
         try:
@@ -74,7 +74,7 @@ class VectorStoreMemory:
             return None
         return list(found) if all(map(is_ours, found)) else None
 
-    async def _sifted(self, scope: str, query: str, limit: int) -> list[Any]:
+    async def _search_all_scopes(self, scope: str, query: str, limit: int) -> list[Any]:
         """The same, read from among the documents of all scopes."""
         is_ours = ScopeFilter({_SCOPE: scope})
         count = 4 * limit
@@ -96,7 +96,7 @@ class VectorStoreMemory:
         return f"VectorStoreMemory({type(self._store).__name__})"
 
 
-def _entry_of(document: Any) -> MemoryEntry:
+def _to_entry(document: Any) -> MemoryEntry:
     metadata = {name: str(value) for name, value in document.metadata.items() if name not in (_SCOPE, _CREATED_AT)}
     created_at = datetime.fromisoformat(document.metadata[_CREATED_AT])
     return MemoryEntry(text=document.page_content, created_at=created_at.astimezone(UTC), metadata=metadata)

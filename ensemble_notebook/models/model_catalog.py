@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.local.weights import SMOLLM2, is_pulled
+from ensemble_notebook.models.local.weights_download import SMOLLM2, is_pulled
 from ensemble_notebook.models.model_spec import OpenAISpec
-from ensemble_notebook.models.openai.client import resolve
+from ensemble_notebook.models.openai.endpoint import resolve_endpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,20 +28,20 @@ class ModelOffer:
 
 
 def describe_models() -> tuple[ModelOffer, ...]:
-    """Every form of spec, and what it comes to here. Opens nothing."""
-    return (_local(), _openai(), *_OTHERS)
+    """Describe every form of spec, and what it comes to here. Opens nothing."""
+    return (_describe_local(), _describe_openai(), *_OTHER_FORMS)
 
 
-def _local() -> ModelOffer:
+def _describe_local() -> ModelOffer:
     has_weights = is_pulled()
     size = f"{SMOLLM2.size / 1e6:.0f} MB"
     note = f"weights in {SMOLLM2.path}" if has_weights else f"{size} are fetched once, at first use or by `models pull`"
     return ModelOffer(spec="local", meaning=f"{SMOLLM2.model} in this process", is_ready=has_weights, note=note)
 
 
-def _openai() -> ModelOffer:
+def _describe_openai() -> ModelOffer:
     try:
-        endpoint = resolve(OpenAISpec("NAME"))
+        endpoint = resolve_endpoint(OpenAISpec("NAME"))
     except ValidationError as error:
         return ModelOffer(spec="openai:NAME", meaning="a model of OpenAI", is_ready=False, note=str(error))
     key = f"key in {endpoint.key_variable}" if endpoint.key_variable else "without a key"
@@ -49,7 +49,7 @@ def _openai() -> ModelOffer:
     return ModelOffer(spec="openai:NAME", meaning=f"a model at {where}", is_ready=True, note=key)
 
 
-_OTHERS = (
+_OTHER_FORMS = (
     ModelOffer(
         spec="openai:NAME@URL",
         meaning="a model of any OpenAI-compatible server",

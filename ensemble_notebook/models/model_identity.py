@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ensemble_notebook.models.langchain import langchain_model as adoption
+from ensemble_notebook.models.langchain.langchain_model import (
+    find_core_model,
+    find_max_tokens,
+    find_model_name,
+    find_provider,
+)
 from ensemble_notebook.models.local.local_server import MAX_TOKENS
-from ensemble_notebook.models.local.weights import SMOLLM2
+from ensemble_notebook.models.local.weights_download import SMOLLM2
 from ensemble_notebook.models.model_spec import OpenAISpec, ScriptedSpec, parse_spec
-from ensemble_notebook.models.openai.client import provider_of, resolve
+from ensemble_notebook.models.openai.endpoint import resolve_endpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ModelIdentity:
     """What the model's `ChatPort` will say of it: name, who serves it, and the limit of an output, where it has one."""
 
     name: str
@@ -23,21 +28,21 @@ class Identity:
     max_tokens: int | None = None
 
 
-def identify(llm: Any) -> Identity:
-    """The identity of a model object or spec.
+def identify_model(llm: Any) -> ModelIdentity:
+    """Tell the identity of a model object or spec.
 
     Raises:
         ValidationError: the spec names no model, or the variable with its key is not set.
     """
     if not isinstance(llm, str | Mapping):
-        core = adoption.core_of(llm)
-        return Identity(adoption.name_of(core), adoption.provider_of(core), adoption.limit_of(llm))
+        core = find_core_model(llm)
+        return ModelIdentity(find_model_name(core), find_provider(core), find_max_tokens(llm))
     spec = parse_spec(llm)
     if isinstance(spec, OpenAISpec):
-        endpoint = resolve(spec)
-        return Identity(endpoint.name, provider_of(endpoint))
+        endpoint = resolve_endpoint(spec)
+        return ModelIdentity(endpoint.name, endpoint.provider)
     if isinstance(spec, ScriptedSpec):
-        return Identity("scripted", "scripted")
+        return ModelIdentity("scripted", "scripted")
     if spec.path is None:
-        return Identity(SMOLLM2.model, "local", MAX_TOKENS)
-    return Identity(Path(spec.path).stem, "local")
+        return ModelIdentity(SMOLLM2.model, "local", MAX_TOKENS)
+    return ModelIdentity(Path(spec.path).stem, "local")

@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 from ensemble_notebook.domain.outputs.secrets import holds_key, mask
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, nearest
 
-FORMS: Final = "openai:NAME, openai:NAME@URL, local, local:PATH.gguf, scripted"
+SPEC_FORMS: Final = "openai:NAME, openai:NAME@URL, local, local:PATH.gguf, scripted"
 
 _KINDS: Final = ("openai", "local", "scripted")
 _FIELDS: Final = ("model", "base_url", "api_key_env")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENAI_NAME: Final = re.compile(r"(?:gpt|chatgpt|o\d)\b", re.IGNORECASE)
 # Where well-known servers listen that speak the same protocol.
-_SERVERS: Final = {
+_KNOWN_SERVERS: Final = {
     "ollama": "http://localhost:11434/v1",
     "lmstudio": "http://localhost:1234/v1",
     "vllm": "http://localhost:8000/v1",
@@ -84,7 +84,7 @@ def parse_spec(spec: str | Mapping[str, Any]) -> ModelSpec:
             return _parse_local(path)
         case "scripted", "", _:
             return ScriptedSpec()
-    raise _problem(f"{text!r} names no model.{_meant(kind, rest)}")
+    raise _problem(f"{text!r} names no model.{_suggest_spec(kind, rest)}")
 
 
 def _parse_openai(text: str) -> OpenAISpec:
@@ -161,9 +161,9 @@ def _checked_url(url: str, *, before: str = "", item: str | None = None) -> str:
     return url.rstrip("/")
 
 
-def _meant(kind: str, rest: str) -> str:
+def _suggest_spec(kind: str, rest: str) -> str:
     """What somebody who wrote this was probably after."""
-    if server := _SERVERS.get(kind.lower().replace("-", "").replace(".", "").replace("_", "")):
+    if server := _KNOWN_SERVERS.get(kind.lower().replace("-", "").replace(".", "").replace("_", "")):
         return f" For {kind} write 'openai:{rest or 'NAME'}@{server}'."
     if _PROVIDERS.match(kind):
         return f" For {kind} make a LangChain chat model in the notebook, and name its variable here."
@@ -174,4 +174,4 @@ def _meant(kind: str, rest: str) -> str:
     if meant := nearest(kind, _KINDS):
         rest = {"openai": rest or "NAME", "local": rest, "scripted": ""}[meant]
         return f" Did you mean '{meant}{':' if rest else ''}{rest}'?"
-    return f" Write one of {FORMS}, or the name of a notebook variable that holds a chat model."
+    return f" Write one of {SPEC_FORMS}, or the name of a notebook variable that holds a chat model."

@@ -21,7 +21,7 @@ from ensemble_notebook import (
     Task,
     TaskExecutionError,
 )
-from ensemble_notebook.models.recording.recording_file import read
+from ensemble_notebook.models.recording.recording_format import read_documents
 from tests.support.openai_server import Answer, OpenAIServer
 
 LLM = "openai:gpt-4o-mini"
@@ -187,7 +187,7 @@ def test_interrupted_run_leaves_a_whole_recording(online, path):
         handle.cancel()
         with pytest.raises(RunInterrupted):
             handle.result()
-    exchanges = [each.content for each in read(path) if "exchange" in each.content]
+    exchanges = [each.content for each in read_documents(path) if "exchange" in each.content]
     assert [next(iter(each.keys() & {"reply", "stopped"})) for each in exchanges] == ["reply", "reply", "stopped"]
 
 

@@ -21,7 +21,7 @@ from ensemble_notebook.domain.definitions.output_type import output_type_fault
 from ensemble_notebook.domain.definitions.tool import human_input, is_langchain_tool
 from ensemble_notebook.domain.outputs.secrets import holds_key
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.model_spec import FORMS, parse_spec
+from ensemble_notebook.models.model_spec import SPEC_FORMS, parse_spec
 
 _BUILT_IN_MODELS: Final = ("local", "scripted")
 _SPEC: Final = re.compile(r"\s*(local|scripted)\s*$|[^:]*:")
@@ -237,7 +237,7 @@ def _checked_spec(text: str, node: ScalarNode) -> str:
     try:
         parse_spec(text)
     except ValidationError as error:
-        hint = f"Models are {FORMS}, or variables that hold a chat model."
+        hint = f"Models are {SPEC_FORMS}, or variables that hold a chat model."
         raise MisreadError(node.place, error.problems[0].message, hint) from None
     return text
 

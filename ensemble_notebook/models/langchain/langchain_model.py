@@ -15,66 +15,68 @@ _FAKES: Final = ("langchain_core.language_models.fake", "langchain_community.cha
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
 
 
-def with_core(runnable: Any, change: Callable[[Any], Any]) -> Any:
-    """A copy of `runnable` in which `change` was done to the model at its core.
+def replace_core_model(runnable: Any, change: Callable[[Any], Any]) -> Any:
+    """Copy `runnable`, with `change` done to the model at its core.
 
     ``model.bind(...)`` and ``model.with_config(...)`` wrap a model; the wrapping is kept.
     """
-    if not _is_wrapping(runnable):
+    if not _is_wrapper(runnable):
         return change(runnable)
-    return runnable.model_copy(update={"bound": with_core(runnable.bound, change)})
+    return runnable.model_copy(update={"bound": replace_core_model(runnable.bound, change)})
 
 
-def core_of(runnable: Any) -> Any:
-    """The model at the core of its wrappings."""
-    return list(_layers(runnable))[-1]
+def find_core_model(runnable: Any) -> Any:
+    """Find the model at the core of its wrappings."""
+    return list(_iterate_layers(runnable))[-1]
 
 
-def _layers(runnable: Any) -> Iterator[Any]:
-    while _is_wrapping(runnable):
+def _iterate_layers(runnable: Any) -> Iterator[Any]:
+    while _is_wrapper(runnable):
         yield runnable
         runnable = runnable.bound
     yield runnable
 
 
-def _is_wrapping(runnable: Any) -> bool:
+def _is_wrapper(runnable: Any) -> bool:
     return "bound" in getattr(type(runnable), "model_fields", ())
 
 
-def options_of(runnable: Any) -> list[dict[str, Any]]:
-    """What ``bind`` and ``bind_tools`` add to each request, the outermost first, which counts."""
-    return [layer.kwargs for layer in _layers(runnable) if _is_wrapping(layer)]
+def collect_bound_options(runnable: Any) -> list[dict[str, Any]]:
+    """Collect what ``bind`` and ``bind_tools`` add to each request, the outermost first, which counts."""
+    return [layer.kwargs for layer in _iterate_layers(runnable) if _is_wrapper(layer)]
 
 
-def limit_of(runnable: Any) -> int | None:
-    """The most tokens that one reply may have; None where nothing limits it, as far as is known."""
-    said = (options.get(name) for options in options_of(runnable) for name in _LIMITS)
-    own = (getattr(core_of(runnable), name, None) for name in _LIMITS)
-    return next((limit for limit in (*said, *own) if isinstance(limit, int) and limit > 0), None)
+def find_max_tokens(runnable: Any) -> int | None:
+    """Find the most tokens that one reply may have; None where nothing limits it, as far as is known."""
+    bound = (options.get(name) for options in collect_bound_options(runnable) for name in _LIMITS)
+    own = (getattr(find_core_model(runnable), name, None) for name in _LIMITS)
+    return next((limit for limit in (*bound, *own) if isinstance(limit, int) and limit > 0), None)
 
 
-def limited(runnable: Any, most: int) -> Any:
-    """A copy whose replies have at most so many tokens; the same where it has no higher limit.
+def limit_max_tokens(runnable: Any, max_tokens: int) -> Any:
+    """Copy a model so that its replies have at most so many tokens; the same where it has no higher limit.
 
     A model without a limit that is known by name is given LangChain's own name for it, which it may ignore.
     """
-    limit = limit_of(runnable)
-    return runnable if limit is not None and limit <= most else _lowered(runnable, most)
+    limit = find_max_tokens(runnable)
+    return runnable if limit is not None and limit <= max_tokens else _lower_max_tokens(runnable, max_tokens)
 
 
-def _lowered(runnable: Any, most: int) -> Any:
-    if _is_wrapping(runnable):
-        lower = dict.fromkeys(runnable.kwargs.keys() & set(_LIMITS), most)
-        return runnable.model_copy(update={"bound": _lowered(runnable.bound, most), "kwargs": runnable.kwargs | lower})
+def _lower_max_tokens(runnable: Any, max_tokens: int) -> Any:
+    if _is_wrapper(runnable):
+        lower = dict.fromkeys(runnable.kwargs.keys() & set(_LIMITS), max_tokens)
+        return runnable.model_copy(
+            update={"bound": _lower_max_tokens(runnable.bound, max_tokens), "kwargs": runnable.kwargs | lower}
+        )
     known = [name for name in _LIMITS if name in getattr(type(runnable), "model_fields", ())]
     if not known:
-        return runnable.bind(max_tokens=most)
+        return runnable.bind(max_tokens=max_tokens)
     used = [name for name in known if getattr(runnable, name) is not None]
-    return runnable.model_copy(update=dict.fromkeys(used or known[:1], most))
+    return runnable.model_copy(update=dict.fromkeys(used or known[:1], max_tokens))
 
 
-def name_of(model: Any) -> str:
-    """What the provider calls the model, else its class."""
+def find_model_name(model: Any) -> str:
+    """Find what the provider calls the model, else its class."""
     for attribute in ("model_name", "model", "model_id", "deployment_name"):
         name = getattr(model, attribute, None)
         if isinstance(name, str) and name:
@@ -82,8 +84,8 @@ def name_of(model: Any) -> str:
     return type(model).__name__
 
 
-def provider_of(model: Any) -> str | None:
-    """Who serves it, in LangChain's words."""
+def find_provider(model: Any) -> str | None:
+    """Find who serves it, in LangChain's words."""
     if is_scripted(model):
         return "scripted"
     try:
@@ -94,27 +96,27 @@ def provider_of(model: Any) -> str | None:
 
 
 def is_scripted(model: Any) -> bool:
-    """True for our scripted model, and for the fakes that LangChain has for tests."""
+    """Whether it is our scripted model, or one of for the fakes that LangChain has for tests."""
     return bool(getattr(model, "is_scripted", False)) or type(model).__module__.startswith(_FAKES)
 
 
-def calls_tools(model: Any) -> bool:
-    """False when the class says nothing of tools of its own."""
+def can_call_tools(model: Any) -> bool:
+    """Whether a model can call tools: False when its class says nothing of tools of its own."""
     bind = getattr(type(model), "bind_tools", None)
     if bind is None:
         return hasattr(model, "bind_tools")
     return not bind.__module__.startswith("langchain_core.language_models")
 
 
-def hidden_retries(runnable: Any) -> str | None:
-    """The warning for a model that tries again by itself, so that attempts would not be seen (E30); None for others."""
-    for layer in _layers(runnable):
-        for attribute, quiet in (("max_retries", 0), ("max_attempt_number", 1)):
+def describe_hidden_retries(runnable: Any) -> str | None:
+    """Describe, as a warning, that a model tries again by itself, unseen by the trace (E30); None where it does not."""
+    for layer in _iterate_layers(runnable):
+        for attribute, single_try in (("max_retries", 0), ("max_attempt_number", 1)):
             tries = getattr(layer, attribute, None)
-            if isinstance(tries, int) and tries > quiet:
+            if isinstance(tries, int) and tries > single_try:
                 return (
                     f"{type(layer).__name__} tries failed requests again by itself ({attribute}={tries}), unseen by "
-                    f"the trace. Make it with {attribute}={quiet} to see each attempt."
+                    f"the trace. Make it with {attribute}={single_try} to see each attempt."
                 )
     return None
 

@@ -11,11 +11,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
-from ensemble_notebook.models.langchain.langchain_model import limit_of, limited, options_of, with_core
-from ensemble_notebook.models.langchain.model_faults import classify
-from ensemble_notebook.models.langchain.replies import identify_calls, joined, reply_of, text_of
-from ensemble_notebook.models.langchain.token_bounds import message_bound, request_bound
-from ensemble_notebook.models.openai.client import held_to_schema
+from ensemble_notebook.models.langchain.error_classification import classify_error
+from ensemble_notebook.models.langchain.langchain_model import (
+    collect_bound_options,
+    find_max_tokens,
+    limit_max_tokens,
+    replace_core_model,
+)
+from ensemble_notebook.models.langchain.replies import assign_call_ids, extract_text, join_chunks, to_model_reply
+from ensemble_notebook.models.langchain.token_bounds import bound_message_tokens, bound_option_tokens
+from ensemble_notebook.models.openai.chat_openai import bind_schema
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -27,7 +32,7 @@ class LangChainPort:
 
     Attributes:
         model: anything with LangChain's ``ainvoke`` and ``astream``.
-        lease: what keeps its connections open; held, never used.
+        connection_handle: what keeps its connections open; held, never used.
         key_variable: the environment variable that its key comes from, for advice; None for a user's object.
     """
 
@@ -38,13 +43,13 @@ class LangChainPort:
     calls_tools: bool = True
     takes_schema: bool = False
     warning: str | None = None
-    lease: object = None
+    connection_handle: object = None
     key_variable: str | None = None
 
     @property
     def max_tokens(self) -> int | None:
         """The limit of one reply that the model was made with."""
-        return limit_of(self.model)
+        return find_max_tokens(self.model)
 
     def open(
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
@@ -54,11 +59,11 @@ class LangChainPort:
 
         model = self.model
         if tools and self.calls_tools:
-            functions = [to_function(each) for each in tools]
-            model = with_core(model, lambda core: core.bind_tools(functions))
+            openai_tools = [to_openai_tool(each) for each in tools]
+            model = replace_core_model(model, lambda core: core.bind_tools(openai_tools))
         if schema is not None and self.takes_schema:
-            options = {name: value for each in reversed(options_of(model)) for name, value in each.items()}
-            model = with_core(model, lambda core: held_to_schema(core, schema, options))
+            options = {name: value for each in reversed(collect_bound_options(model)) for name, value in each.items()}
+            model = replace_core_model(model, lambda core: bind_schema(core, schema, options))
         conversation = LangChainConversation(model, is_scripted=self.is_scripted)
         conversation.add(SystemMessage(system))
         conversation.add(HumanMessage(user))
@@ -66,26 +71,26 @@ class LangChainPort:
 
     def classify(self, error: Exception) -> Fault:
         """What an exception of `LangChainConversation.reply` means."""
-        return classify(error, key_variable=self.key_variable)
+        return classify_error(error, key_variable=self.key_variable)
 
 
 class LangChainConversation:
     """The messages of one task (a `Conversation`). Replies are kept as they came, so nothing in them is lost."""
 
-    __slots__ = ("_bound", "_calls", "_is_scripted", "_messages", "_model")
+    __slots__ = ("_call_count", "_input_bound", "_is_scripted", "_messages", "_model")
 
     def __init__(self, model: Any, *, is_scripted: bool = False) -> None:
         self._model = model
         self._is_scripted = is_scripted
         self._messages: list[BaseMessage] = []
-        self._calls = 0
+        self._call_count = 0
         # A script adds nothing to what it is sent.
-        self._bound = 0 if is_scripted else request_bound(options_of(model))
+        self._input_bound = 0 if is_scripted else bound_option_tokens(collect_bound_options(model))
 
     def add(self, message: BaseMessage) -> None:
         """Append a message."""
         self._messages.append(message)
-        self._bound += message_bound(message)
+        self._input_bound += bound_message_tokens(message)
 
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
@@ -95,20 +100,20 @@ class LangChainConversation:
 
     def input_bound(self) -> int:
         """Tokens that the next request can have at most (E36)."""
-        return self._bound
+        return self._input_bound
 
     async def reply(
         self, on_token: Callable[[str], None] | None = None, *, max_tokens: int | None = None
     ) -> ModelReply:
         """Ask for the next reply, and append it."""
-        model = self._model if max_tokens is None else limited(self._model, max_tokens)
+        model = self._model if max_tokens is None else limit_max_tokens(self._model, max_tokens)
         if on_token is None:
             message, text = await model.ainvoke(self._messages), None
         else:
             message, text = await self._stream(model, on_token)
-        identify_calls(message, self._calls)
-        reply = reply_of(message, text, "scripted" if self._is_scripted else "provider")
-        self._calls += len(reply.tool_calls)
+        assign_call_ids(message, self._call_count)
+        reply = to_model_reply(message, text, "scripted" if self._is_scripted else "provider")
+        self._call_count += len(reply.tool_calls)
         self.add(message)
         return reply
 
@@ -117,13 +122,13 @@ class LangChainConversation:
         async with aclosing(model.astream(self._messages)) as stream:
             async for chunk in stream:
                 chunks.append(chunk)
-                if piece := text_of(chunk.content):
+                if piece := extract_text(chunk.content):
                     pieces.append(piece)
                     on_token(piece)
-        return joined(chunks), "".join(pieces)
+        return join_chunks(chunks), "".join(pieces)
 
 
-def to_function(tool: ToolSpec) -> dict[str, Any]:
-    """A tool in OpenAI's form, which every LangChain model takes."""
+def to_openai_tool(tool: ToolSpec) -> dict[str, Any]:
+    """Convert a tool to OpenAI's form, which every LangChain model takes."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     return {"type": "function", "function": function}

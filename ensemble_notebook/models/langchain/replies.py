@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolCall
-from ensemble_notebook.models.openai.chat_completions import AS_TEXT
+from ensemble_notebook.models.openai.malformed_arguments import unmark_arguments
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
 
 
-def text_of(content: Any) -> str:
-    """The text part of a message's content, which is a text or a list of texts and blocks."""
+def extract_text(content: Any) -> str:
+    """Extract the text part of a message's content, which is a text or a list of texts and blocks."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
         return ""
-    return "".join(block if isinstance(block, str) else _block_text(block) for block in content)
+    return "".join(block if isinstance(block, str) else _extract_block_text(block) for block in content)
 
 
-def _block_text(block: Any) -> str:
+def _extract_block_text(block: Any) -> str:
     if isinstance(block, Mapping) and block.get("type") in ("text", "output_text"):
         return str(block.get("text") or "")
     return ""
 
 
-def reply_of(message: AIMessage, text: str | None = None, source: str = "provider") -> ModelReply:
-    """The reply in a message, whose tool calls have an id each by now.
+def to_model_reply(message: AIMessage, text: str | None = None, source: str = "provider") -> ModelReply:
+    """Convert a message to a reply, whose tool calls have an id each by now.
 
     Args:
         message: complete.
@@ -43,31 +43,32 @@ def reply_of(message: AIMessage, text: str | None = None, source: str = "provide
     facts = message.response_metadata
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     return ModelReply(
-        text=text_of(message.content) if text is None else text,
+        text=extract_text(message.content) if text is None else text,
         tool_calls=tuple(
-            ToolCall(id=str(call["id"]), name=call["name"] or "", arguments=_arguments(call["args"])) for call in calls
+            ToolCall(id=str(call["id"]), name=call["name"] or "", arguments=_parse_arguments(call["args"]))
+            for call in calls
         ),
-        usage=usage_of(message.usage_metadata, source),
+        usage=to_token_usage(message.usage_metadata, source),
         model=facts.get("model_name") or facts.get("model"),
         finish_reason=facts.get("finish_reason") or facts.get("stop_reason") or facts.get("done_reason"),
     )
 
 
-def _arguments(said: Any) -> Any:
-    """The JSON value where it is one, else the text. No arguments are an empty object."""
-    if said is None or said == "":
+def _parse_arguments(text: Any) -> Any:
+    """Parse the JSON value where it is one, else give back the text. No arguments are an empty object."""
+    if text is None or text == "":
         return {}
-    if not isinstance(said, str):
-        return said
+    if not isinstance(text, str):
+        return text
     try:
-        value = json.loads(said, strict=False)
+        value = json.loads(text, strict=False)
     except ValueError:
-        return said
+        return text
     return {} if value is None else value
 
 
-def usage_of(counted: Mapping[str, Any] | None, source: str = "provider") -> TokenUsage:
-    """LangChain's ``usage_metadata``, in which sums include their parts."""
+def to_token_usage(counted: Mapping[str, Any] | None, source: str = "provider") -> TokenUsage:
+    """Convert LangChain's ``usage_metadata``, in which sums include their parts."""
     if not counted:
         return TokenUsage(source=source)
     read = counted.get("input_token_details") or {}
@@ -82,21 +83,21 @@ def usage_of(counted: Mapping[str, Any] | None, source: str = "provider") -> Tok
     )
 
 
-def identify_calls(message: AIMessage, taken: int) -> None:
+def assign_call_ids(message: AIMessage, call_count: int) -> None:
     """Give each tool call without an id one that is new in its conversation, and bad arguments their own text back.
 
     Changes the message, so that the answers to its calls fit when it is sent again.
     """
     calls: Iterable[Any] = [*message.tool_calls, *message.invalid_tool_calls]
-    for number, call in enumerate(calls, start=taken + 1):
+    for number, call in enumerate(calls, start=call_count + 1):
         if not call.get("id"):
             call["id"] = f"call_{number}"
         if isinstance(call["args"], str):
-            call["args"] = call["args"].removeprefix(AS_TEXT)
+            call["args"] = unmark_arguments(call["args"])
 
 
-def joined(chunks: Sequence[AIMessage]) -> AIMessage:
-    """The message that was streamed in these chunks, at least one; a model that can't stream gives it whole."""
+def join_chunks(chunks: Sequence[AIMessage]) -> AIMessage:
+    """Join the message that was streamed in these chunks, at least one; a model that can't stream gives it whole."""
     from langchain_core.messages import AIMessageChunk, message_chunk_to_message
 
     first, *others = chunks
@@ -106,7 +107,7 @@ def joined(chunks: Sequence[AIMessage]) -> AIMessage:
     message: Any = message_chunk_to_message(whole)
     pieces = whole.tool_call_chunks
     # LangChain completes broken JSON of streamed arguments, silently; what was said decides.
-    if any(not isinstance(_arguments(piece["args"]), dict) for piece in pieces):
+    if any(not isinstance(_parse_arguments(piece["args"]), dict) for piece in pieces):
         message.tool_calls = []
         message.invalid_tool_calls = [
             {"type": "invalid_tool_call", "id": each["id"], "name": each["name"], "args": each["args"], "error": None}

@@ -26,15 +26,15 @@ from langchain_core.messages.tool import ToolCallChunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
-from ensemble_notebook.models.langchain.replies import text_of
+from ensemble_notebook.models.langchain.replies import extract_text
 
 if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
 
 _TOKEN: Final = re.compile(r"\w+|[^\w\s]")
 _PIECE: Final = re.compile(r"\s*\S+|\s+")
-_ECHOED: Final = 400
-_playing: Final = threading.Lock()
+_MAX_ECHOED_CHARACTERS: Final = 400
+_script_lock: Final = threading.Lock()
 
 
 class ScriptedError(Exception):
@@ -167,21 +167,21 @@ class ScriptedChatModel(BaseChatModel):
             await asyncio.sleep(take.delay / len(chunks))
             yield chunk
 
-    def _take(self, messages: Sequence[BaseMessage], kwargs: Mapping[str, Any]) -> _Take:
+    def _take(self, messages: Sequence[BaseMessage], kwargs: Mapping[str, Any]) -> _ScriptedReply:
         """Record a request and play what the script has for it."""
         tools = tuple(each["function"]["name"] for each in kwargs.get("tools", ()))
-        with _playing:
-            self._calls.append(ScriptedCall(text_of(messages[-1].content), tuple(messages), tools))
+        with _script_lock:
+            self._calls.append(ScriptedCall(extract_text(messages[-1].content), tuple(messages), tools))
             number = len(self._calls)
             line = self._choose(messages)
         while callable(line) and not isinstance(line, type):
             line = line(messages)
-        return _Take(line, messages, number, self.model_name, kwargs.get("max_tokens", self.max_tokens))
+        return _ScriptedReply(line, messages, number, self.model_name, kwargs.get("max_tokens", self.max_tokens))
 
     def _choose(self, messages: Sequence[BaseMessage]) -> Any:
-        opening = "\n".join(text_of(each.content) for each in messages[:2] if each.type in ("system", "human"))
+        opening = "\n".join(extract_text(each.content) for each in messages[:2] if each.type in ("system", "human"))
         for number, (pattern, lines) in enumerate(self.rules):
-            if _fits(pattern, opening, messages):
+            if _matches(pattern, opening, messages):
                 is_list = isinstance(lines, list | tuple)
                 return self._next(lines, (number, opening), messages) if is_list else lines
         position = self._positions.get("replies", 0)
@@ -193,7 +193,7 @@ class ScriptedChatModel(BaseChatModel):
         raise LookupError(
             f"The script has no answer left: its {position} replies are used up."
             if self.replies
-            else f"The script has no answer to {text_of(messages[-1].content)[:200]!r}. Add a rule, or a default."
+            else f"The script has no answer to {extract_text(messages[-1].content)[:200]!r}. Add a rule, or a default."
         )
 
     def _next(self, lines: Sequence[Any], scene: Any, messages: Sequence[BaseMessage]) -> Any:
@@ -207,7 +207,7 @@ class ScriptedChatModel(BaseChatModel):
         return lines[position]
 
 
-class _Take:
+class _ScriptedReply:
     """One answer, played."""
 
     def __init__(
@@ -231,12 +231,12 @@ class _Take:
                 raise TypeError(f"A script takes texts, Reply, ToolUse and Fail, not {type(line).__name__}.")
         self.delay = reply.delay
         said = [reply.text, *(_json(call.arguments) for call in reply.calls)]
-        self.text, *arguments = kept = _cut(said, most)
+        self.text, *arguments = kept = _cut_to_tokens(said, most)
         self._calls = [
             (f"call_{number}_{place}", call.name, text)
             for place, (call, text) in enumerate(zip(reply.calls, arguments, strict=False))
         ]
-        read = sum(count_tokens(text_of(each.content)) for each in messages)
+        read = sum(count_tokens(extract_text(each.content)) for each in messages)
         written = count_tokens(self.text) + sum(count_tokens(arguments) for _, _, arguments in self._calls)
         self._usage = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
         finish_reason = "length" if kept != said else "tool_calls" if self._calls else "stop"
@@ -269,7 +269,7 @@ def count_tokens(text: str) -> int:
     return len(_TOKEN.findall(text))
 
 
-def _cut(texts: Sequence[str], most: int | None) -> list[str]:
+def _cut_to_tokens(texts: Sequence[str], most: int | None) -> list[str]:
     """The texts up to so many tokens in all; those after the end are missing, but for the first."""
     kept: list[str] = []
     for text in texts:
@@ -281,18 +281,18 @@ def _cut(texts: Sequence[str], most: int | None) -> list[str]:
     return kept
 
 
-def echo_model() -> ScriptedChatModel:
+def make_echo_model() -> ScriptedChatModel:
     """What the spec ``scripted`` stands for: an answer to everything, which says that nobody thought about it."""
     return ScriptedChatModel(default=_echo)
 
 
 def _echo(messages: Sequence[BaseMessage]) -> str:
-    said = text_of(messages[-1].content).strip()
-    excerpt = said if len(said) <= _ECHOED else said[:_ECHOED] + " ..."
+    said = extract_text(messages[-1].content).strip()
+    excerpt = said if len(said) <= _MAX_ECHOED_CHARACTERS else said[:_MAX_ECHOED_CHARACTERS] + " ..."
     return f"[scripted: no model was asked] {excerpt}"
 
 
-def _fits(pattern: Any, opening: str, messages: Sequence[BaseMessage]) -> bool:
+def _matches(pattern: Any, opening: str, messages: Sequence[BaseMessage]) -> bool:
     if isinstance(pattern, str):
         return pattern.casefold() in opening.casefold()
     if isinstance(pattern, re.Pattern):

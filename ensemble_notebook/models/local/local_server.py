@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.outputs.secrets import protect
 from ensemble_notebook.errors import Problem, ValidationError
-from ensemble_notebook.models.local.weights import SMOLLM2, pull_weights
+from ensemble_notebook.models.local.weights_download import SMOLLM2, pull_weights
 from ensemble_notebook.models.model_spec import LocalSpec
 from ensemble_notebook.models.openai.connections import Connections
 
@@ -35,7 +35,7 @@ _TEMPERATURE: Final = 0.2
 _REPEAT_PENALTY: Final = 1.1
 _SEED: Final = 1
 
-_DRAIN_S: Final = 5.0
+_DRAIN_LIMIT_S: Final = 5.0
 
 
 class LocalServer:
@@ -77,7 +77,7 @@ class LocalServer:
         params.n_ctx = SLOTS * CONTEXT_PER_SLOT
         for cpu in (params.cpuparams, params.cpuparams_batch):
             # On a busy machine, threads that spin on every core slow each other down tenfold.
-            cpu.n_threads = max(1, len(_cores()) // 2)
+            cpu.n_threads = max(1, len(_find_usable_cores()) // 2)
             cpu.poll = 0
         params.verbosity = -1
         params.offline = True
@@ -92,7 +92,7 @@ class LocalServer:
         try:
             return xllamacpp.Server(params)
         except RuntimeError as error:
-            raise _refusal(f"llama.cpp can't use the weights in {path}: {error}") from error
+            raise _make_error(f"llama.cpp can't use the weights in {path}: {error}") from error
 
     def connect(self) -> Connections:
         """Connections for one event loop, which `stop` can cut."""
@@ -116,7 +116,7 @@ class LocalServer:
         for each in self._sockets:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
-        deadline = time.monotonic() + _DRAIN_S
+        deadline = time.monotonic() + _DRAIN_LIMIT_S
         while self.is_busy():
             if time.monotonic() > deadline:
                 self.abandon()
@@ -149,7 +149,7 @@ class LocalServer:
             return json.load(reply)
 
 
-class _Servers:
+class _RunningServers:
     """Those of this process, by their weights."""
 
     def __init__(self) -> None:
@@ -158,7 +158,7 @@ class _Servers:
 
     def get(self, spec: LocalSpec, notice: Callable[[str], None]) -> LocalServer:
         with self._starting:
-            path = SMOLLM2.path if spec.path is None else weights_file(spec.path)
+            path = SMOLLM2.path if spec.path is None else find_weights_file(spec.path)
             if path not in self._running:
                 if spec.path is None:
                     pull_weights(notice)
@@ -177,14 +177,14 @@ class _Servers:
             self._running.popitem()[1].abandon()
 
 
-_servers: Final = _Servers()
+_servers: Final = _RunningServers()
 atexit.register(_servers.stop)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_servers.forget)
 
 
-def local_server(spec: LocalSpec, notice: Callable[[str], None]) -> LocalServer:
-    """The server of this process for these weights, started if it is not running. Blocks.
+def get_local_server(spec: LocalSpec, notice: Callable[[str], None]) -> LocalServer:
+    """Get the server of this process for these weights, started if it is not running. Blocks.
 
     Raises:
         ValidationError: there are no such weights, or llama.cpp can't use them.
@@ -192,8 +192,8 @@ def local_server(spec: LocalSpec, notice: Callable[[str], None]) -> LocalServer:
     return _servers.get(spec, notice)
 
 
-def weights_file(text: str) -> Path:
-    """The file that a spec names.
+def find_weights_file(text: str) -> Path:
+    """Find the file that a spec names.
 
     Raises:
         ValidationError: there is none, or it holds no weights.
@@ -203,18 +203,18 @@ def weights_file(text: str) -> Path:
         with path.open("rb") as file:
             magic = file.read(4)
     except OSError as error:
-        raise _refusal(
+        raise _make_error(
             f"The weights {text!r} can't be read: {error.strerror} (looked for {path.absolute()})."
         ) from error
     if magic != b"GGUF":
-        raise _refusal(f"{text!r} holds no weights: a GGUF file begins with the letters GGUF.")
+        raise _make_error(f"{text!r} holds no weights: a GGUF file begins with the letters GGUF.")
     return path.resolve()
 
 
-def _refusal(message: str) -> ValidationError:
+def _make_error(message: str) -> ValidationError:
     return ValidationError(Problem(message, field="llm"))
 
 
-def _cores() -> set[int]:
-    """The cores that this process may use."""
+def _find_usable_cores() -> set[int]:
+    """Find the cores that this process may use."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))

@@ -14,55 +14,64 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.models.openai.chat_completions import AS_TEXT, is_object
+from ensemble_notebook.models.openai.chat_openai_adapter import make_status_error
+from ensemble_notebook.models.openai.malformed_arguments import mark_malformed_arguments
+from ensemble_notebook.models.openai.server_sent_events import iterate_events
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, StreamReader
+    from aiohttp import ClientResponse
 
     from ensemble_notebook.models.openai.connections import Connections
 
-_DRAIN_S: Final = 0.1
+# The end of a stream is usually there already when its last event is.
+_DRAIN_LIMIT_S: Final = 0.1
+_END_OF_STREAM: Final = "[DONE]"
 
 
-class Wire:
-    """The chat completions of one server, for one key.
+class ChatTransport:
+    """The chat completions of one server, for one key. Whatever is not defined here is the client's own.
 
     Args:
         connections: to the server.
-        root: the ``openai.AsyncOpenAI`` that knows its address, the headers of the environment, and the errors.
+        client: the ``openai.AsyncOpenAI`` that knows its address, the headers of the environment, and the errors.
         api_key: sent with each request.
     """
 
-    def __init__(self, connections: Connections, root: Any, api_key: str) -> None:
+    def __init__(self, connections: Connections, client: Any, api_key: str) -> None:
         import httpx
 
         self._session = connections.session
-        self._url = f"{root.base_url}chat/completions"
+        self._url = f"{client.base_url}chat/completions"
         self._request = httpx.Request("POST", self._url)  # for errors, which want to tell what failed
-        self._headers = {name: value for name, value in root.default_headers.items() if isinstance(value, str)}
+        self._headers = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
         self._headers["Authorization"] = f"Bearer {api_key}"
-        self._root = root
-        self.with_raw_response = _Unstreamed(self)
+        self._client = client
+        self.with_raw_response = _RawTransport(self, client.chat.completions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client.chat.completions, _public(name))
 
     async def create(self, **payload: Any) -> Any:
-        """A stream of the chunks of a reply, as dicts."""
-        return aclosing(self._chunks(payload))
+        """Ask for a stream of the chunks of a reply, as dicts."""
+        return aclosing(self._iterate_chunks(payload))
 
-    async def whole(self, payload: dict[str, Any]) -> WholeReply:
-        """A reply in one piece."""
-        async with self._sent(payload) as response:
-            return WholeReply(response.headers, await response.read())
+    async def request_reply(self, payload: dict[str, Any]) -> UnstreamedReply:
+        """Ask for a reply in one piece."""
+        async with self._open_response(payload) as response:
+            return UnstreamedReply(response.headers, await response.read())
 
-    async def _chunks(self, payload: dict[str, Any]) -> AsyncIterator[Any]:
-        async with self._sent(payload) as response:
-            async for said in events(response.content):
-                if said.startswith(b"[DONE]"):
+    async def _iterate_chunks(self, payload: dict[str, Any]) -> AsyncIterator[Any]:
+        async with self._open_response(payload) as response:
+            async for event in iterate_events(response.content.iter_any()):
+                text = event.strip()
+                if text.startswith(_END_OF_STREAM):
                     await _drain(response)
                     return
-                yield self._checked(json.loads(said))
+                if text:  # some servers send empty ones to keep a connection open
+                    yield self._check_chunk(json.loads(text))
 
     @asynccontextmanager
-    async def _sent(self, payload: dict[str, Any]) -> AsyncIterator[ClientResponse]:
+    async def _open_response(self, payload: dict[str, Any]) -> AsyncIterator[ClientResponse]:
         """Send a request and wait for the head of its reply.
 
         Raises:
@@ -80,50 +89,58 @@ class Wire:
             sending = self._session.post(self._url, data=data, headers=self._headers, allow_redirects=False)
             async with sending as response:
                 if response.status >= 300:
-                    raise self._refusal(response.status, response.headers, await response.read())
+                    raise self._make_error(response.status, response.headers, await response.read())
                 yield response
         except aiohttp.ClientError as error:
             raise openai.APIConnectionError(request=self._request) from error  # type: ignore[arg-type]
 
-    def _refusal(self, status: int, headers: Mapping[str, str], said: bytes) -> Exception:
+    def _make_error(self, status: int, headers: Mapping[str, str], content: bytes) -> Exception:
+        """Make the error that a reply with a bad status stands for."""
         import httpx
 
-        # What it said was unpacked already.
+        # The content was unpacked already.
         kept = [(name, value) for name, value in headers.items() if name.lower() != "content-encoding"]
-        response = httpx.Response(status, headers=kept, content=said, request=self._request)
-        refusal: Exception = self._root._make_status_error_from_response(response)
-        return refusal
+        response = httpx.Response(status, headers=kept, content=content, request=self._request)
+        return make_status_error(self._client, response)
 
-    def _checked(self, chunk: Any) -> Any:
-        """A chunk that is no error."""
+    def _check_chunk(self, chunk: Any) -> Any:
+        """Give back a chunk of a stream.
+
+        Raises:
+            openai.APIError: it is an error, which a server that has begun to stream can tell in no other way.
+        """
         import openai
 
         error = chunk.get("error") if isinstance(chunk, dict) else None
         if error:
-            said = error.get("message") if isinstance(error, dict) else None
-            raise openai.APIError(said or str(error), request=self._request, body=error)  # type: ignore[arg-type]
+            message = error.get("message") if isinstance(error, dict) else None
+            raise openai.APIError(message or str(error), request=self._request, body=error)  # type: ignore[arg-type]
         return chunk
 
 
-@dataclass(frozen=True, slots=True)
-class _Unstreamed:
+class _RawTransport:
     """What ``ChatOpenAI`` asks when it wants no stream."""
 
-    wire: Wire
+    def __init__(self, transport: ChatTransport, completions: Any) -> None:
+        self._transport = transport
+        self._completions = completions
 
-    async def create(self, **payload: Any) -> WholeReply:
-        return await self.wire.whole(payload)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._completions.with_raw_response, _public(name))
+
+    async def create(self, **payload: Any) -> UnstreamedReply:
+        return await self._transport.request_reply(payload)
 
 
 @dataclass(frozen=True, slots=True)
-class WholeReply:
+class UnstreamedReply:
     """A reply as it came."""
 
     headers: Mapping[str, str]
     content: bytes
 
     def parse(self) -> Any:
-        """Its JSON, put right where LangChain would raise."""
+        """Parse its JSON, and put it right where LangChain would raise."""
         completion = json.loads(self.content)
         choices = completion.get("choices") if isinstance(completion, dict) else None
         if choices == []:
@@ -131,11 +148,17 @@ class WholeReply:
         for choice in choices or ():
             calls = (choice.get("message") or {}).get("tool_calls") or ()
             functions = [call["function"] for call in calls if call.get("function")]
-            # All or none: LangChain keeps good and bad ones apart, and their order would be lost.
-            if not all(is_object(function.get("arguments")) for function in functions):
-                for function in functions:
-                    function["arguments"] = f"{AS_TEXT}{function.get('arguments') or ''}"
+            marked = mark_malformed_arguments([function.get("arguments") for function in functions])
+            for function, arguments in zip(functions, marked, strict=True):
+                function["arguments"] = arguments
         return completion
+
+
+def _public(name: str) -> str:
+    """Refuse a private name: one of our own that is not set yet would be looked up for ever."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return name
 
 
 async def _drain(response: ClientResponse) -> None:
@@ -143,22 +166,5 @@ async def _drain(response: ClientResponse) -> None:
     import aiohttp
 
     with suppress(TimeoutError, aiohttp.ClientError):
-        async with asyncio.timeout(_DRAIN_S):
+        async with asyncio.timeout(_DRAIN_LIMIT_S):
             await response.read()
-
-
-async def events(content: StreamReader) -> AsyncIterator[bytes]:
-    """The data of server-sent events."""
-    rest, lines = b"", []
-    async for piece in content.iter_any():
-        *whole, rest = (rest + piece).split(b"\n")
-        for line in map(bytes.rstrip, whole):
-            if line.startswith(b"data:"):
-                lines.append(line.removeprefix(b"data:").lstrip())
-            elif not line and lines:
-                yield b"\n".join(lines)
-                lines = []
-    if rest.startswith(b"data:"):
-        lines.append(rest.removeprefix(b"data:").strip())
-    if lines:
-        yield b"\n".join(lines)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from socket import socket
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_MOST: Final = 1000
+_MAX_CONNECTIONS: Final = 1000
 
 
 class Connections:
@@ -24,33 +24,33 @@ class Connections:
 
     Attributes:
         session: an ``aiohttp.ClientSession``, which costs a fraction of ``httpx`` for each request.
-        http: an `http_client`, for what the openai package sends by itself.
+        http_client: an ``httpx.AsyncClient``, for what the openai package sends by itself.
     """
 
     def __init__(self, base_url: str, make_socket: Callable[[Any], socket] | None = None) -> None:
         import aiohttp
 
-        is_near = _is_near(base_url)
-        proxy = None if is_near else _proxy_for(base_url)
+        is_near = _is_loopback_url(base_url)
+        proxy = None if is_near else _find_proxy(base_url)
         self.session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=_MOST, ssl=True if is_near else certificates(), socket_factory=make_socket
+                limit=_MAX_CONNECTIONS, ssl=True if is_near else load_certificates(), socket_factory=make_socket
             ),
             timeout=aiohttp.ClientTimeout(),
             cookie_jar=aiohttp.DummyCookieJar(),
             # Not `trust_env`: it looks for a password of the server in ~/.netrc, on every request, and falls over one.
             proxy=proxy,
         )
-        self.http = http_client(base_url, proxy)
+        self.http_client = make_http_client(base_url, proxy)
 
     async def aclose(self) -> None:
         """Close them."""
         await self.session.close()
-        await self.http.aclose()
+        await self.http_client.aclose()
 
 
-def http_client(base_url: str | None, proxy: str | None = None) -> Any:
-    """An ``httpx.AsyncClient`` for one event loop, as the openai package takes one.
+def make_http_client(base_url: str | None, proxy: str | None = None) -> Any:
+    """Make an ``httpx.AsyncClient`` for one event loop, as the openai package takes one.
 
     It has no timeout: the engine has. A server on this machine is reached without a proxy, and without loading the
     certificates of the world, which takes a tenth of a second.
@@ -58,7 +58,9 @@ def http_client(base_url: str | None, proxy: str | None = None) -> Any:
     import openai
 
     settings: dict[str, Any] = {"proxy": proxy}
-    settings |= {"trust_env": False, "verify": False} if _is_near(base_url or "") else {"verify": certificates()}
+    settings |= (
+        {"trust_env": False, "verify": False} if _is_loopback_url(base_url or "") else {"verify": load_certificates()}
+    )
     # The package's own limits: 1,000 connections, of which 100 may be idle. More idle ones would slow down every call,
     # since each call asks every idle connection whether it is still there.
     # And no redirects: nobody is contacted but the address that was named (E43).
@@ -66,8 +68,8 @@ def http_client(base_url: str | None, proxy: str | None = None) -> Any:
 
 
 @functools.cache
-def certificates() -> ssl.SSLContext:
-    """What servers elsewhere are known by: the environment's certificates, else certifi's; and the system's."""
+def load_certificates() -> ssl.SSLContext:
+    """Load what servers elsewhere are known by: the environment's certificates, else certifi's; and the system's."""
     import httpx
 
     context = httpx.create_ssl_context()
@@ -75,13 +77,14 @@ def certificates() -> ssl.SSLContext:
     return context
 
 
-def _is_near(base_url: str) -> bool:
+def _is_loopback_url(base_url: str) -> bool:
+    """Whether an address is on this machine, and not encrypted."""
     url = urlsplit(base_url)
     return url.scheme == "http" and url.hostname in _LOOPBACK
 
 
-def _proxy_for(base_url: str) -> str | None:
-    """The proxy of the environment (``OPENAI_PROXY`` too), or of the system's settings, on the way to a server."""
+def _find_proxy(base_url: str) -> str | None:
+    """Find the proxy of the environment (``OPENAI_PROXY`` too), or of the system's settings, on the way to a server."""
     url = urlsplit(base_url)
     if proxy_bypass(url.netloc):
         return None

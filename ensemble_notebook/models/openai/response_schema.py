@@ -16,16 +16,16 @@ _STRICT: Final = re.compile(
 )
 _KINDS: Final = frozenset({"type", "$ref", "anyOf", "enum", "const"})
 _SCHEMAS_BY_NAME: Final = ("$defs", "definitions", "properties")
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME: Final = 64
 
 
-def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``response_format`` for a schema with a ``title``; strict where every value of the schema can be held to."""
-    name = _NO_NAME.sub("_", str(schema.get("title") or "Output"))[:_LONGEST_NAME]
+def make_response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the ``response_format`` for a schema with a ``title``; strict where each of its values can be held to."""
+    name = _NOT_IN_NAMES.sub("_", str(schema.get("title") or "Output"))[:_LONGEST_NAME]
     is_strict = schema.get("type") == "object" and _is_strict(schema)
-    described = _closed(schema) if is_strict else dict(schema)
-    return {"type": "json_schema", "json_schema": {"name": name, "schema": described, "strict": is_strict}}
+    described_schema = _forbid_other_fields(schema) if is_strict else dict(schema)
+    return {"type": "json_schema", "json_schema": {"name": name, "schema": described_schema, "strict": is_strict}}
 
 
 def _is_strict(schema: Any) -> bool:
@@ -38,25 +38,25 @@ def _is_strict(schema: Any) -> bool:
         fields = schema.get("properties")
         if not fields or schema.get("additionalProperties") or set(schema.get("required", ())) != set(fields):
             return False
-    return all(map(_is_strict, _parts(schema)))
+    return all(map(_is_strict, _collect_subschemas(schema)))
 
 
-def _parts(schema: Mapping[str, Any]) -> list[Any]:
-    """The schemas in a schema."""
+def _collect_subschemas(schema: Mapping[str, Any]) -> list[Any]:
+    """Collect the schemas that stand in a schema."""
     parts = [part for group in _SCHEMAS_BY_NAME for part in schema.get(group, {}).values()]
     return [*parts, *schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())]
 
 
-def _closed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, with no other fields in any object, as strict mode wants it said."""
+def _forbid_other_fields(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a schema so that no object may have other fields, as strict mode wants it said."""
     made = dict(schema)
     for group in _SCHEMAS_BY_NAME:
         if group in made:
-            made[group] = {name: _closed(part) for name, part in made[group].items()}
+            made[group] = {name: _forbid_other_fields(part) for name, part in made[group].items()}
     if "anyOf" in made:
-        made["anyOf"] = [_closed(part) for part in made["anyOf"]]
+        made["anyOf"] = [_forbid_other_fields(part) for part in made["anyOf"]]
     if "items" in made:
-        made["items"] = _closed(made["items"])
+        made["items"] = _forbid_other_fields(made["items"])
     if "properties" in made:
         made["additionalProperties"] = False
     return made

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import ChatPort
-from ensemble_notebook.models.langchain.langchain_model import core_of, name_of
+from ensemble_notebook.models.langchain.langchain_model import find_core_model, find_model_name
 from ensemble_notebook.models.model_spec import LocalSpec, OpenAISpec, ScriptedSpec, parse_spec
 
 # What does not change from day to day, and what each must be.
-_LASTING: Final[Mapping[str, Any]] = {
+_RECORDED_FIELDS: Final[Mapping[str, Any]] = {
     "name": str,
     "provider": str | None,
     "is_scripted": bool,
@@ -23,7 +23,7 @@ _LASTING: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Portrait:
+class PortInfo:
     """The attributes of a `ChatPort`, without the port."""
 
     name: str
@@ -35,34 +35,34 @@ class Portrait:
     warning: str | None = None
 
     @classmethod
-    def of(cls, port: ChatPort) -> Portrait:
+    def of(cls, port: ChatPort) -> PortInfo:
         """As the port is now."""
-        return Portrait(**{each.name: getattr(port, each.name) for each in fields(Portrait)})
+        return PortInfo(**{each.name: getattr(port, each.name) for each in fields(PortInfo)})
 
     @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Portrait:
+    def from_document(cls, document: Mapping[str, Any]) -> PortInfo:
         """As `to_document` has written it."""
-        facts = {name: document[name] for name in _LASTING}
+        facts = {name: document[name] for name in _RECORDED_FIELDS}
         for name, value in facts.items():
-            if not isinstance(value, _LASTING[name]):
+            if not isinstance(value, _RECORDED_FIELDS[name]):
                 raise TypeError(f"{name} can't be {value!r}")
-        return Portrait(**facts)
+        return PortInfo(**facts)
 
     def to_document(self) -> dict[str, Any]:
         """All but the warning, which is about requests."""
-        return {name: getattr(self, name) for name in _LASTING}
+        return {name: getattr(self, name) for name in _RECORDED_FIELDS}
 
     @property
     def attributes(self) -> dict[str, Any]:
         """All of them, by name."""
-        return {each.name: getattr(self, each.name) for each in fields(Portrait)}
+        return {each.name: getattr(self, each.name) for each in fields(PortInfo)}
 
 
-def named(llm: Any) -> str:
+def to_recorded_name(llm: Any) -> str:
     """How a recording calls a model object or spec: the same on each machine, without keys."""
     if not isinstance(llm, str | Mapping):
-        core = core_of(llm)
-        return mask(f"{type(core).__name__} {name_of(core)}")
+        core = find_core_model(llm)
+        return mask(f"{type(core).__name__} {find_model_name(core)}")
     match parse_spec(llm):
         case OpenAISpec(name, base_url):
             return f"openai:{name}" if base_url is None else f"openai:{name}@{base_url}"

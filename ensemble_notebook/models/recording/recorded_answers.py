@@ -12,20 +12,20 @@ from typing import Any
 
 from ensemble_notebook.domain.seams.chat_port import ModelReply
 from ensemble_notebook.errors import ReplayError
-from ensemble_notebook.models.recording.exchanges import (
+from ensemble_notebook.models.recording.exchange import (
     RecordedExchange,
     Request,
-    opening_from_document,
     outcome_from_document,
+    request_from_document,
     result_from_document,
-    said,
+    to_reply_parts,
 )
-from ensemble_notebook.models.recording.port_info import Portrait
-from ensemble_notebook.models.recording.recording_file import Document, advice, read
-from ensemble_notebook.models.recording.request_difference import nearest, shown
+from ensemble_notebook.models.recording.port_info import PortInfo
+from ensemble_notebook.models.recording.recording_format import Document, describe_remedy, read_documents
+from ensemble_notebook.models.recording.request_difference import describe_difference, find_nearest
 
 
-class Answers:
+class RecordedAnswers:
     """What a recording holds: its models, and its exchanges, each of which answers once.
 
     Raises:
@@ -34,13 +34,13 @@ class Answers:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.models: dict[str, Portrait] = {}
+        self.models: dict[str, PortInfo] = {}
         self._exchanges: dict[int, RecordedExchange] = {}
-        for document in read(path):
+        for document in read_documents(path):
             try:
                 self._add(document.content)
             except (AttributeError, KeyError, TypeError, ValueError) as error:
-                raise ReplayError(self._incomplete(document, error)) from error
+                raise ReplayError(self._describe_incomplete(document, error)) from error
         self._by_request: dict[Request, list[RecordedExchange]] = defaultdict(list)
         for exchange in self._exchanges.values():
             self._by_request[exchange.request].append(exchange)
@@ -48,7 +48,7 @@ class Answers:
 
     def _add(self, content: Mapping[str, Any]) -> None:
         if "llm" in content:
-            self.models[content["llm"]] = Portrait.from_document(content)
+            self.models[content["llm"]] = PortInfo.from_document(content)
             return
         number, seconds = content["exchange"], float(content["seconds"])
         outcome, pieces = outcome_from_document(content)
@@ -60,16 +60,18 @@ class Answers:
         if "repeats" in content:
             return self._exchanges[content["repeats"]].request
         if "continues" not in content:
-            return opening_from_document(content)
+            return request_from_document(content)
         before = self._exchanges[content["continues"]]
         if not isinstance(before.outcome, ModelReply):
             raise ValueError(f"exchange {before.number} has no reply that could be continued")
         results = map(result_from_document, content.get("results", ()))
-        return (*before.request, *said(before.outcome), *results)
+        return (*before.request, *to_reply_parts(before.outcome), *results)
 
-    def _incomplete(self, document: Document, error: Exception) -> str:
+    def _describe_incomplete(self, document: Document, error: Exception) -> str:
         wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        return f"{self.path}, line {document.line}: here the recording is not whole: {wrong}. {advice(self.path)}"
+        return (
+            f"{self.path}, line {document.line}: here the recording is not whole: {wrong}. {describe_remedy(self.path)}"
+        )
 
     def take(self, request: Request) -> RecordedExchange:
         """The exchange that answers a request; equal ones are answered in the order of the recording.
@@ -89,13 +91,13 @@ class Answers:
             times = "once" if len(equal) == 1 else f"{len(equal)} times"
             return (
                 f"The recording {self.path} answers this request {times} (exchange {equal[0].number}), and now it was "
-                f"made once more. {advice(self.path)}"
+                f"made once more. {describe_remedy(self.path)}"
             )
         llm = request[0][1]
-        closest = nearest(request, (each for each in self._exchanges.values() if each.request[0][1] == llm))
+        closest = find_nearest(request, (each for each in self._exchanges.values() if each.request[0][1] == llm))
         if closest is None:
-            return f"The recording {self.path} has no request to the model {llm}. {advice(self.path)}"
+            return f"The recording {self.path} has no request to the model {llm}. {describe_remedy(self.path)}"
         return (
             f"The recording {self.path} has no answer to this request. The nearest is exchange {closest.number}; "
-            f"{shown(request, closest.request)}\n{advice(self.path)}"
+            f"{describe_difference(request, closest.request)}\n{describe_remedy(self.path)}"
         )

@@ -22,19 +22,19 @@ from ensemble_notebook.domain.seams.chat_port import (
     ToolSpec,
 )
 from ensemble_notebook.errors import EnsembleError, ValidationError, message_of
-from ensemble_notebook.models.recording.exchanges import (
-    Failed,
+from ensemble_notebook.models.recording.exchange import (
+    CancelledRequest,
+    FailedRequest,
     Outcome,
-    Stopped,
-    opening_to_document,
     outcome_to_document,
+    request_to_document,
     result_to_document,
 )
-from ensemble_notebook.models.recording.port_info import Portrait, named
-from ensemble_notebook.models.recording.recording_file import header, is_recording, written
+from ensemble_notebook.models.recording.port_info import PortInfo, to_recorded_name
+from ensemble_notebook.models.recording.recording_format import format_document, format_header, is_recording
 
 
-class RecordingFile:
+class RecordingWriter:
     """A recording that grows. Whole after each exchange, whatever happens then: nothing is kept open or back."""
 
     def __init__(self, path: Path) -> None:
@@ -42,15 +42,15 @@ class RecordingFile:
         self._models: set[str] = set()
         self._count = 0
 
-    def add_model(self, llm: str, portrait: Portrait) -> None:
+    def add_model(self, llm: str, info: PortInfo) -> None:
         """Write down what is known of a model, once. The first one replaces what the file held before."""
         if llm in self._models:
             return
-        document = written({"llm": llm, **portrait.to_document()})
+        document = format_document({"llm": llm, **info.to_document()})
         if self._models:
             self._write(document, "a")
         else:
-            self._write(header() + document, "w")
+            self._write(format_header() + document, "w")
         self._models.add(llm)
 
     def add_exchange(self, request: Mapping[str, Any], outcome: Outcome, pieces: Sequence[str], seconds: float) -> int:
@@ -58,7 +58,7 @@ class RecordingFile:
         self._count += 1
         facts = outcome_to_document(outcome, pieces)
         # The seconds come last: a document without them was cut off.
-        self._write(written({"exchange": self._count, **request, **facts, "seconds": round(seconds, 3)}), "a")
+        self._write(format_document({"exchange": self._count, **request, **facts, "seconds": round(seconds, 3)}), "a")
         return self._count
 
     def _write(self, text: str, mode: str) -> None:
@@ -85,7 +85,7 @@ class RecordingSource:
 
     def __init__(self, source: ChatSource, path: str | os.PathLike[str]) -> None:
         self._source = source
-        self._file = RecordingFile(_checked(Path(path).expanduser().absolute()))
+        self._file = RecordingWriter(_checked(Path(path).expanduser().absolute()))
 
     def check(self, llm: Any) -> None:
         """As the source that is recorded."""
@@ -94,24 +94,24 @@ class RecordingSource:
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> RecordingPort:
         """The port of the source, which writes down what goes through it."""
         port = await self._source.prepare(llm, notice)
-        portrait, name = Portrait.of(port), named(llm)
-        self._file.add_model(name, portrait)
-        return RecordingPort(**portrait.attributes, port=port, llm=name, file=self._file)
+        info, name = PortInfo.of(port), to_recorded_name(llm)
+        self._file.add_model(name, info)
+        return RecordingPort(**info.attributes, port=port, llm=name, file=self._file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RecordingPort(Portrait):
+class RecordingPort(PortInfo):
     """A `ChatPort` whose conversations are written down; all else is as the port has it."""
 
     port: ChatPort
     llm: str
-    file: RecordingFile
+    file: RecordingWriter
 
     def open(
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
     ) -> RecordingConversation:
         """Begin a conversation."""
-        request = opening_to_document(self.llm, system, user, tools, schema)
+        request = request_to_document(self.llm, system, user, tools, schema)
         return RecordingConversation(self.port, self.port.open(system, user, tools, schema), request, self.file)
 
     def classify(self, error: Exception) -> Fault:
@@ -123,7 +123,7 @@ class RecordingConversation:
     """A `Conversation` that is written down: its beginning once, then what each exchange adds."""
 
     def __init__(
-        self, port: ChatPort, conversation: Conversation, request: dict[str, Any], file: RecordingFile
+        self, port: ChatPort, conversation: Conversation, request: dict[str, Any], file: RecordingWriter
     ) -> None:
         self._port = port
         self._conversation = conversation
@@ -161,14 +161,14 @@ class RecordingConversation:
             self._request = {"repeats": note(_failed(error, self._port.classify(error)))}
             raise
         except BaseException:
-            note(Stopped())
+            note(CancelledRequest())
             raise
         self._request = {"continues": note(reply)}
         return reply
 
 
-def _failed(error: Exception, fault: Fault) -> Failed:
-    return Failed(type(error).__name__, message_of(error), fault)
+def _failed(error: Exception, fault: Fault) -> FailedRequest:
+    return FailedRequest(type(error).__name__, message_of(error), fault)
 
 
 def _checked(file: Path) -> Path:

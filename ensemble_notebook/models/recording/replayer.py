@@ -17,25 +17,25 @@ from ensemble_notebook.domain.outputs.metrics import NO_USAGE
 from ensemble_notebook.domain.outputs.secrets import protect
 from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
 from ensemble_notebook.errors import ReplayError
-from ensemble_notebook.models.langchain import langchain_model as adoption
-from ensemble_notebook.models.langchain.langchain_port import to_function
-from ensemble_notebook.models.langchain.model_faults import classify
-from ensemble_notebook.models.langchain.token_bounds import message_bound, request_bound
+from ensemble_notebook.models.langchain.error_classification import classify_error
+from ensemble_notebook.models.langchain.langchain_model import find_core_model, protect_secrets
+from ensemble_notebook.models.langchain.langchain_port import to_openai_tool
+from ensemble_notebook.models.langchain.token_bounds import bound_message_tokens, bound_option_tokens
 from ensemble_notebook.models.model_spec import OpenAISpec, parse_spec
-from ensemble_notebook.models.openai.client import KEY_VARIABLE
-from ensemble_notebook.models.openai.response_schema import response_format
-from ensemble_notebook.models.recording.exchanges import (
-    Failed,
+from ensemble_notebook.models.openai.endpoint import KEY_VARIABLE
+from ensemble_notebook.models.openai.response_schema import make_response_format
+from ensemble_notebook.models.recording.exchange import (
+    CancelledRequest,
+    FailedRequest,
     RecordedExchange,
     Request,
-    Stopped,
-    answered,
-    opening,
-    said,
+    make_request,
+    to_reply_parts,
+    to_result_part,
 )
-from ensemble_notebook.models.recording.port_info import Portrait, named
-from ensemble_notebook.models.recording.recorded_answers import Answers
-from ensemble_notebook.models.recording.recording_file import advice
+from ensemble_notebook.models.recording.port_info import PortInfo, to_recorded_name
+from ensemble_notebook.models.recording.recorded_answers import RecordedAnswers
+from ensemble_notebook.models.recording.recording_format import describe_remedy
 
 # A request that nobody waited for in the recording is left without an answer for a little longer than it was then, so
 # that whatever ended it then can end it again.
@@ -53,10 +53,10 @@ class ReplayedError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The class is made again by its name."""
-        return _replayed, (Failed(type(self).__name__, str(self), self.fault),)
+        return _make_replayed_error, (FailedRequest(type(self).__name__, str(self), self.fault),)
 
 
-def _replayed(failed: Failed) -> ReplayedError:
+def _make_replayed_error(failed: FailedRequest) -> ReplayedError:
     error: ReplayedError = type(failed.error, (ReplayedError,), {})(failed.message)
     error.fault = failed.fault
     return error
@@ -74,7 +74,7 @@ class ReplaySource:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, pace: float = 0.0) -> None:
-        self._answers = Answers(Path(path).expanduser().absolute())
+        self._answers = RecordedAnswers(Path(path).expanduser().absolute())
         self._pace = pace
         self._has_told = False
 
@@ -85,7 +85,7 @@ class ReplaySource:
             ValidationError: it is none.
         """
         _protect_key(llm)
-        named(llm)
+        to_recorded_name(llm)
 
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ReplayPort:
         """The port of a model in the recording.
@@ -94,7 +94,7 @@ class ReplaySource:
             ReplayError: the recording has no such model.
         """
         _protect_key(llm)
-        name, models = named(llm), self._answers.models
+        name, models = to_recorded_name(llm), self._answers.models
         if name not in models:
             known = ", ".join(models) or "none"
             raise ReplayError(
@@ -110,37 +110,37 @@ class ReplaySource:
 def _protect_key(llm: Any) -> None:
     """Mask the key that a model would have, if it is there: what was masked in the recording has to be masked now."""
     if not isinstance(llm, str | Mapping):
-        adoption.protect_secrets(adoption.core_of(llm))
+        protect_secrets(find_core_model(llm))
     elif isinstance(spec := parse_spec(llm), OpenAISpec):
         protect(os.environ.get(spec.api_key_env or KEY_VARIABLE, "").strip())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ReplayPort(Portrait):
+class ReplayPort(PortInfo):
     """A `ChatPort` without a model."""
 
     llm: str
-    answers: Answers
+    answers: RecordedAnswers
     pace: float
 
     def open(
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
     ) -> ReplayConversation:
         """Begin a conversation."""
-        request = opening(self.llm, system, user, tools, schema)
-        bound = self._options_bound(tools, schema) + _message_bound(system) + _message_bound(user)
+        request = make_request(self.llm, system, user, tools, schema)
+        bound = self._bound_option_tokens(tools, schema) + _bound_message_tokens(system) + _bound_message_tokens(user)
         return ReplayConversation(self.answers, request, bound, self.pace)
 
-    def _options_bound(self, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None) -> int:
+    def _bound_option_tokens(self, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None) -> int:
         """As of the port that was recorded, so that a budget is used up at the same request (E36)."""
         if self.is_scripted:
             return 0
         options: list[dict[str, Any]] = []
         if tools and self.calls_tools:
-            options.append({"tools": [to_function(tool) for tool in tools]})
+            options.append({"tools": [to_openai_tool(tool) for tool in tools]})
         if schema is not None:
-            options.append({"extra_body": {"response_format": response_format(schema)}})
-        return request_bound(options)
+            options.append({"extra_body": {"response_format": make_response_format(schema)}})
+        return bound_option_tokens(options)
 
     def classify(self, error: Exception) -> Fault:
         """What it meant when it was recorded; a refusal of the recording has cost nothing."""
@@ -148,13 +148,13 @@ class ReplayPort(Portrait):
             return error.fault
         if isinstance(error, ReplayError):
             return Fault(reason=type(error).__name__, is_transient=False, usage=NO_USAGE)
-        return classify(error)
+        return classify_error(error)
 
 
 class ReplayConversation:
     """A `Conversation` with a recording."""
 
-    def __init__(self, answers: Answers, request: Request, bound: int, pace: float) -> None:
+    def __init__(self, answers: RecordedAnswers, request: Request, bound: int, pace: float) -> None:
         self._answers = answers
         self._request = request
         self._bound = bound
@@ -162,8 +162,8 @@ class ReplayConversation:
 
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
-        self._request = (*self._request, answered(call.id, call.name, text))
-        self._bound += _message_bound(text, name=call.name, tool_call_id=call.id)
+        self._request = (*self._request, to_result_part(call.id, call.name, text))
+        self._bound += _bound_message_tokens(text, name=call.name, tool_call_id=call.id)
 
     def input_bound(self) -> int:
         """Tokens that the next request could have had at most."""
@@ -184,32 +184,34 @@ class ReplayConversation:
         exchange = self._answers.take(self._request)
         seconds = exchange.seconds * self._pace
         match exchange.outcome:
-            case Failed() as failed:
+            case FailedRequest() as failed:
                 await asyncio.sleep(seconds)
-                raise _replayed(failed)
-            case Stopped():
+                raise _make_replayed_error(failed)
+            case CancelledRequest():
                 await asyncio.sleep(exchange.seconds + _PATIENCE_S)
-                raise ReplayError(self._without_reply(exchange))
+                raise ReplayError(self._describe_cancelled(exchange))
             case ModelReply() as reply:
-                await _spoken(exchange.pieces or (reply.text,), seconds, on_token)
-                self._request = (*self._request, *said(reply))
+                await _stream_pieces(exchange.pieces or (reply.text,), seconds, on_token)
+                self._request = (*self._request, *to_reply_parts(reply))
                 calls = [{"name": each.name, "args": each.arguments, "id": each.id} for each in reply.tool_calls]
-                self._bound += _message_bound(reply.text, tool_calls=[each | {"type": "tool_call"} for each in calls])
+                self._bound += _bound_message_tokens(
+                    reply.text, tool_calls=[each | {"type": "tool_call"} for each in calls]
+                )
                 return reply
 
-    def _without_reply(self, exchange: RecordedExchange) -> str:
+    def _describe_cancelled(self, exchange: RecordedExchange) -> str:
         path = self._answers.path
         return (
             f"Exchange {exchange.number} of the recording {path} has no reply: it was stopped after "
-            f"{exchange.seconds:g} s. {advice(path)}"
+            f"{exchange.seconds:g} s. {describe_remedy(path)}"
         )
 
 
-def _message_bound(text: str, **more: Any) -> int:
-    return message_bound(SimpleNamespace(content=text, additional_kwargs={}, **more))
+def _bound_message_tokens(text: str, **more: Any) -> int:
+    return bound_message_tokens(SimpleNamespace(content=text, additional_kwargs={}, **more))
 
 
-async def _spoken(pieces: Iterable[str], seconds: float, on_token: Callable[[str], None] | None) -> None:
+async def _stream_pieces(pieces: Iterable[str], seconds: float, on_token: Callable[[str], None] | None) -> None:
     """Take the time of a reply; give its pieces to whoever listens."""
     heard = [piece for piece in pieces if piece] if on_token is not None else []
     for piece in heard or ("",):

@@ -8,7 +8,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 
 from ensemble_notebook import Ensemble, InMemoryStore, ValidationError, VectorStoreMemory
 from ensemble_notebook.domain.outputs.secrets import MASK
-from ensemble_notebook.memory.memory_conversion import as_memory
+from ensemble_notebook.memory.memory_conversion import to_memory
 from tests.memory.conftest import remembered
 
 KEY = "sk-" + "a1B2" * 8
@@ -126,16 +126,16 @@ def test_secrets_are_masked(vectors):
 
 def test_vector_store_is_adopted_and_a_memory_is_taken_as_it_is(vectors):
     memory = InMemoryStore()
-    assert isinstance(as_memory(vectors), VectorStoreMemory)
-    assert as_memory(memory) is memory
+    assert isinstance(to_memory(vectors), VectorStoreMemory)
+    assert to_memory(memory) is memory
     assert Ensemble(memory=vectors).memory is vectors
-    assert repr(as_memory(vectors)) == f"VectorStoreMemory({type(vectors).__name__})"
+    assert repr(to_memory(vectors)) == f"VectorStoreMemory({type(vectors).__name__})"
 
 
 @pytest.mark.parametrize("wrong", [{}, "memory.db", InMemoryStore, InMemoryVectorStore, object()])
 def test_what_is_no_memory_is_refused(wrong):
     with pytest.raises(ValidationError, match="A memory is an object with store"):
-        as_memory(wrong)
+        to_memory(wrong)
     with pytest.raises(ValidationError, match="VectorStoreMemory takes an object with add_texts"):
         VectorStoreMemory(wrong)
     with pytest.raises(ValidationError, match="Ensemble memory must be an object with store"):

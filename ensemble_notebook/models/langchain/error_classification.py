@@ -34,8 +34,8 @@ _BUSY: Final = re.compile(r"rate.?limit|overloaded|server_error|unavailable|time
 _TOO_LONG: Final = re.compile(r"context.?(?:length|size|window)|too many tokens|prompt is too long", re.IGNORECASE)
 
 
-def classify(error: BaseException, *, key_variable: str | None = None, now: datetime | None = None) -> Fault:
-    """What `error`, raised by a model, means. Never raises.
+def classify_error(error: BaseException, *, key_variable: str | None = None, now: datetime | None = None) -> Fault:
+    """Decide what `error`, raised by a model, means: whether it is worth another try, and was paid for. Never raises.
 
     Args:
         error: with its causes.
@@ -44,38 +44,38 @@ def classify(error: BaseException, *, key_variable: str | None = None, now: date
     """
     if isinstance(error, EnsembleError):
         return Fault(reason=type(error).__name__, is_transient=False)
-    status = _status(error)
+    status = _find_status(error)
     if status is not None and status >= 400:
-        return _refusal(error, status, key_variable, now or datetime.now(UTC))
-    names = [cls.__name__ for each in _chain(error) for cls in type(each).__mro__]
+        return _classify_refusal(error, status, key_variable, now or datetime.now(UTC))
+    names = [cls.__name__ for each in _iterate_causes(error) for cls in type(each).__mro__]
     usage = NO_USAGE if any(map(_NEVER_SENT.search, names)) else _UNKNOWN
     if any(map(_TIMEOUT.search, names)):
         return Fault(reason="timeout", is_transient=True, usage=usage, advice="The server did not answer in time.")
     if any(map(_CONNECTION.search, names)):
         sent = "Is the server running, and its address right?" if usage is NO_USAGE else "The connection was cut."
         return Fault(reason="connection", is_transient=True, usage=usage, advice=sent)
-    if any(isinstance(each, json.JSONDecodeError) for each in _chain(error)):
+    if any(isinstance(each, json.JSONDecodeError) for each in _iterate_causes(error)):
         return Fault(reason="malformed reply", is_transient=False, advice="The reply is no JSON; is the address right?")
-    if body := _body(error):
-        return Fault(reason=_code(body) or "error", is_transient=_BUSY.search(str(body)) is not None)
+    if body := _find_body(error):
+        return Fault(reason=_find_code(body) or "error", is_transient=_BUSY.search(str(body)) is not None)
     return Fault(reason=type(error).__name__, is_transient=False)
 
 
-def _refusal(error: BaseException, status: int, key_variable: str | None, now: datetime) -> Fault:
+def _classify_refusal(error: BaseException, status: int, key_variable: str | None, now: datetime) -> Fault:
     """The server answered with an error."""
-    said = f"{_code(_body(error))} {error}"
+    said = f"{_find_code(_find_body(error))} {error}"
     has_no_credit = status in (402, 429) and _NO_CREDIT.search(said) is not None
     is_transient = (status in _TRANSIENT or status >= 500) and not has_no_credit
     return Fault(
         reason=str(status),
         is_transient=is_transient,
-        retry_after_s=_retry_after(error, now) if is_transient else None,
+        retry_after_s=_find_retry_after(error, now) if is_transient else None,
         usage=_UNKNOWN if status in _MAYBE_PAID else NO_USAGE,
-        advice=_NO_CREDIT_ADVICE if has_no_credit else _advice(status, said, key_variable),
+        advice=_NO_CREDIT_ADVICE if has_no_credit else _find_advice(status, said, key_variable),
     )
 
 
-def _advice(status: int, said: str, key_variable: str | None) -> str:
+def _find_advice(status: int, said: str, key_variable: str | None) -> str:
     key = f"the key in {key_variable}" if key_variable else "the key that the model object was made with"
     match status:
         case 401:
@@ -93,17 +93,20 @@ def _advice(status: int, said: str, key_variable: str | None) -> str:
     return "The server did not accept the request."
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and its causes. What was merely being handled meanwhile (``__context__``) says nothing about it."""
+def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
+    """Iterate over the error and its causes.
+
+    What was merely being handled meanwhile (``__context__``) says nothing about it.
+    """
     each: BaseException | None = error
     while each is not None:
         yield each
         each = each.__cause__
 
 
-def _status(error: BaseException) -> int | None:
-    """The HTTP status behind an error, wherever its package keeps it."""
-    for each in _chain(error):
+def _find_status(error: BaseException) -> int | None:
+    """Find the HTTP status behind an error, wherever its package keeps it."""
+    for each in _iterate_causes(error):
         if any(cls.__name__ == "HttpProcessingError" for cls in type(each).__mro__):
             continue  # aiohttp's own opinion of a reply that it can't read
         response = getattr(each, "response", None)
@@ -112,39 +115,39 @@ def _status(error: BaseException) -> int | None:
             if isinstance(status, int) and 100 <= status <= 599:
                 return int(status)
         if isinstance(response, Mapping):  # botocore
-            return _mapping(response.get("ResponseMetadata")).get("HTTPStatusCode")
+            return _to_mapping(response.get("ResponseMetadata")).get("HTTPStatusCode")
     return None
 
 
-def _body(error: BaseException) -> Mapping[str, Any]:
-    """What the server said about the error, in its JSON."""
+def _find_body(error: BaseException) -> Mapping[str, Any]:
+    """Find what the server said about the error, in its JSON."""
     for said in (getattr(error, "body", None), *error.args[:1]):
         if isinstance(said, Mapping):
-            return _mapping(said.get("error")) or said
+            return _to_mapping(said.get("error")) or said
     return {}
 
 
-def _code(body: Mapping[str, Any]) -> str | None:
+def _find_code(body: Mapping[str, Any]) -> str | None:
     code = body.get("code") or body.get("type")
     return None if code is None else str(code)
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _to_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _retry_after(error: BaseException, now: datetime) -> float | None:
-    """Seconds to wait, as the server asked: milliseconds, seconds or an HTTP date."""
-    for each in _chain(error):
-        if (wait := _number(getattr(each, "retry_after", None))) is not None:
+def _find_retry_after(error: BaseException, now: datetime) -> float | None:
+    """Find the seconds to wait, as the server asked: milliseconds, seconds or an HTTP date."""
+    for each in _iterate_causes(error):
+        if (wait := _to_seconds(getattr(each, "retry_after", None))) is not None:
             return wait
         headers = getattr(getattr(each, "response", None), "headers", None)
         if headers is None:
             continue
-        if (wait := _number(headers.get("retry-after-ms"))) is not None:
+        if (wait := _to_seconds(headers.get("retry-after-ms"))) is not None:
             return wait / 1000
         said = headers.get("retry-after")
-        if (wait := _number(said)) is not None:
+        if (wait := _to_seconds(said)) is not None:
             return wait
         if said:
             try:
@@ -154,7 +157,7 @@ def _retry_after(error: BaseException, now: datetime) -> float | None:
     return None
 
 
-def _number(text: object) -> float | None:
+def _to_seconds(text: object) -> float | None:
     """A finite number >= 0, or None."""
     try:
         number = float(str(text))

@@ -12,8 +12,7 @@ from langchain_core.tracers.context import register_configure_hook
 from langchain_openai import ChatOpenAI
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
-from ensemble_notebook.models.openai.chat_transport import events
-from ensemble_notebook.models.openai.response_schema import response_format
+from ensemble_notebook.models.openai.response_schema import make_response_format
 from tests.support.openai_server import MODEL, Answer
 
 PARAMETERS = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
@@ -39,7 +38,7 @@ async def ours(source, url, *, is_streamed=False, tools=(), schema=None):
 async def bare(url, *, is_streamed=False, tools=(), schema=None):
     """The same by hand."""
     model = ChatOpenAI(model=MODEL, base_url=url, api_key="none", max_retries=0, stream_usage=True)
-    options = {"response_format": response_format(schema)} if schema else {}
+    options = {"response_format": make_response_format(schema)} if schema else {}
     bound = model.bind(tools=[TOOL] * len(tools), **options) if tools else model.bind(**options)
     messages, replies = list(MESSAGES), []
     for _ in range(2):
@@ -198,37 +197,6 @@ def test_password_file_of_other_programs_is_not_read(server, source, monkeypatch
     monkeypatch.setenv("HTTP_PROXY", server.url)
     asyncio.run(ours(source, "http://model.invalid/v1"))
     assert server.requests[0].headers["Authorization"] == "Bearer none"
-
-
-class Content:
-    """What comes over a connection, in pieces of some size."""
-
-    def __init__(self, stream, size):
-        self.pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
-
-    async def iter_any(self):
-        for piece in self.pieces:
-            yield piece
-
-
-@pytest.mark.parametrize("size", [1, 3, 1000])
-@pytest.mark.parametrize(
-    "stream, data",
-    [
-        (b"data: {1}\n\ndata: {2}\n\ndata: [DONE]\n\n", [b"{1}", b"{2}", b"[DONE]"]),
-        (b"data: {1}\r\n\r\ndata: {2}\r\n\r\n", [b"{1}", b"{2}"]),
-        (b": hello\n\nevent: x\nid: 4\ndata:{1}\n\n\n\nretry: 3\n\ndata:{2}\n\n", [b"{1}", b"{2}"]),
-        (b"data: {1}\n\ndata: {2}", [b"{1}", b"{2}"]),
-        (b"data: {1}\n\ndata: {2\ndata: }\n\n", [b"{1}", b"{2\n}"]),
-        (b"", []),
-    ],
-    ids=["plain", "carriage returns", "other fields", "no end", "two lines", "nothing"],
-)
-def test_events_are_read_whatever_they_are_cut_into(stream, data, size):
-    async def read():
-        return [each async for each in events(Content(stream, size))]
-
-    assert asyncio.run(read()) == data
 
 
 def test_error_in_the_middle_of_a_stream_is_raised(server, source):

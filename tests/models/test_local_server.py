@@ -12,7 +12,7 @@ import pytest
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.local.local_server import MAX_TOKENS, SLOTS, local_server
+from ensemble_notebook.models.local.local_server import MAX_TOKENS, SLOTS, get_local_server
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.models.model_spec import LocalSpec
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("fetched")
 
 @pytest.fixture
 def server(fetched):
-    return local_server(LocalSpec(), print)
+    return get_local_server(LocalSpec(), print)
 
 
 def ask(source, prompt="Name one fruit.", *, on_token=None, tools=()):
@@ -134,7 +134,7 @@ def test_prompt_that_is_too_long_is_explained(source):
 
 def test_weights_can_be_named_by_path(source, fetched, server):
     path, _ = fetched
-    assert local_server(LocalSpec(str(path)), print) is server
+    assert get_local_server(LocalSpec(str(path)), print) is server
 
 
 @pytest.mark.parametrize("content, says", [(b"", "holds no weights"), (b"GGUF" + bytes(1000), "can't use the weights")])
@@ -147,7 +147,7 @@ def test_file_that_holds_no_weights_is_explained(source, tmp_path, content, says
 
 BUSY = """
 import asyncio, threading
-from ensemble_notebook.models.local.local_server import local_server
+from ensemble_notebook.models.local.local_server import get_local_server
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.models.model_spec import LocalSpec
 
@@ -162,15 +162,15 @@ loop, seen = asyncio.new_event_loop(), threading.Event()
 threading.Thread(target=loop.run_forever, daemon=True).start()
 tasks = asyncio.run_coroutine_threadsafe(begin(seen), loop).result()
 seen.wait()
-print("leaving busy" if local_server(LocalSpec(), print).is_busy() else "leaving idle")
+print("leaving busy" if get_local_server(LocalSpec(), print).is_busy() else "leaving idle")
 """
 
 FORKED = """
 import os, sys
-from ensemble_notebook.models.local.local_server import local_server
+from ensemble_notebook.models.local.local_server import get_local_server
 from ensemble_notebook.models.model_spec import LocalSpec
 
-server = local_server(LocalSpec(), print)
+server = get_local_server(LocalSpec(), print)
 child = os.fork()
 if child == 0:
     sys.exit(3)

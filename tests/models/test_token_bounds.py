@@ -13,7 +13,7 @@ from langchain_openai import AzureChatOpenAI, ChatOpenAI
 from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
 from ensemble_notebook.models.langchain.langchain_port import LangChainPort
 from ensemble_notebook.models.langchain.scripted_model import Reply, ScriptedChatModel, ToolUse
-from ensemble_notebook.models.langchain.token_bounds import message_bound
+from ensemble_notebook.models.langchain.token_bounds import bound_message_tokens
 from tests.support.openai_server import Answer
 
 SEARCH = ToolSpec(name="search", description="Look it up.", parameters={"type": "object", "properties": {}})
@@ -62,14 +62,14 @@ def test_limited_reply_of_a_script_is_within_its_limit_and_says_that_it_was_cut(
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_bound_counts_bytes_as_they_are_sent(text):
-    assert message_bound(HumanMessage(text)) >= len(text.encode())
+    assert bound_message_tokens(HumanMessage(text)) >= len(text.encode())
 
 
 def test_blocks_and_what_a_provider_keeps_in_a_message_count_as_json():
     blocks = [{"type": "image", "base64": "QUJD" * 100, "mime_type": "image/png"}, {"type": "text", "text": "é"}]
     kept = {"reasoning_content": "hm " * 50}
-    assert message_bound(HumanMessage(blocks)) >= len(json.dumps(blocks, ensure_ascii=False).encode())
-    assert message_bound(AIMessage("", additional_kwargs=kept)) >= len(json.dumps(kept))
+    assert bound_message_tokens(HumanMessage(blocks)) >= len(json.dumps(blocks, ensure_ascii=False).encode())
+    assert bound_message_tokens(AIMessage("", additional_kwargs=kept)) >= len(json.dumps(kept))
 
 
 def test_bound_covers_the_request_as_it_is_sent(server, source):

@@ -12,8 +12,8 @@ from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, Field, TypeAdapter
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
-from ensemble_notebook.models.openai.client import held_to_schema, takes_schema
-from ensemble_notebook.models.openai.response_schema import response_format
+from ensemble_notebook.models.openai.chat_openai import bind_schema, can_take_schema
+from ensemble_notebook.models.openai.response_schema import make_response_format
 from tests.support.openai_server import MODEL
 
 SEARCH = ToolSpec(name="search", description="Look it up.", parameters={"type": "object", "properties": {}})
@@ -38,7 +38,7 @@ class Loose(BaseModel):
 
 
 def test_schema_whose_fields_are_all_required_is_strict_and_closed():
-    made = response_format(Dish.model_json_schema())
+    made = make_response_format(Dish.model_json_schema())
     assert made["type"] == "json_schema"
     assert made["json_schema"]["name"] == "Dish"
     assert made["json_schema"]["strict"] is True
@@ -75,12 +75,12 @@ def test_schema_whose_fields_are_all_required_is_strict_and_closed():
     ids=lambda schema: schema["title"],
 )
 def test_schema_that_strict_mode_would_refuse_is_sent_as_it_is(schema):
-    made = response_format(schema)["json_schema"]
+    made = make_response_format(schema)["json_schema"]
     assert (made["strict"], made["schema"]) == (False, schema)
 
 
 def test_name_has_the_form_that_is_asked_for():
-    made = response_format({"title": "Gericht für 4 " + "x" * 90, "type": "object"})
+    made = make_response_format({"title": "Gericht für 4 " + "x" * 90, "type": "object"})
     assert made["json_schema"]["name"] == ("Gericht_f_r_4_" + "x" * 90)[:64]
 
 
@@ -97,7 +97,7 @@ def test_name_has_the_form_that_is_asked_for():
     ],
 )
 def test_models_of_openai_that_are_known_to_take_schemas_do(settings, expected):
-    assert takes_schema(ChatOpenAI(api_key="none", **settings)) is expected
+    assert can_take_schema(ChatOpenAI(api_key="none", **settings)) is expected
 
 
 def test_port_says_whether_its_model_takes_schemas(source, server, monkeypatch):
@@ -121,7 +121,7 @@ def test_schema_is_sent_in_every_request_beside_tools_that_are_not_strict(server
 
     asyncio.run(run())
     body = server.requests[0].body
-    assert body["response_format"] == response_format(Dish.model_json_schema())
+    assert body["response_format"] == make_response_format(Dish.model_json_schema())
     assert ("tools" in body, body.get("top_k")) == (bool(tools), 5 if kind == "object" else None)
 
 
@@ -154,5 +154,5 @@ def test_local_model_is_held_to_a_schema(source, on_token):
     "options, name", [({}, "extra_body"), ({"tools": [{"type": "web_search"}]}, "response_format")]
 )
 def test_schema_is_said_in_the_words_of_the_api_that_will_be_called(options, name):
-    bound = held_to_schema(ChatOpenAI(model="gpt-5", api_key="none"), Dish.model_json_schema(), options)
+    bound = bind_schema(ChatOpenAI(model="gpt-5", api_key="none"), Dish.model_json_schema(), options)
     assert list(bound.kwargs) == [name]

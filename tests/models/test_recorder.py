@@ -9,9 +9,9 @@ from langchain_openai import ChatOpenAI
 from ensemble_notebook import EnsembleError, Fail, ScriptedChatModel, ValidationError
 from ensemble_notebook.domain.outputs.secrets import MASK
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
-from ensemble_notebook.models.recording.port_info import named
+from ensemble_notebook.models.recording.port_info import to_recorded_name
 from ensemble_notebook.models.recording.recorder import RecordingSource
-from ensemble_notebook.models.recording.recording_file import is_recording, read
+from ensemble_notebook.models.recording.recording_format import is_recording, read_documents
 from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, streamed
 from tests.support.openai_server import Answer
 
@@ -32,7 +32,7 @@ def llm(server):
 
 
 def documents(path):
-    return [document.content for document in read(path)]
+    return [document.content for document in read_documents(path)]
 
 
 def exchanges(path):
@@ -143,14 +143,16 @@ def test_secrets_are_masked_everywhere(server, recording, path, monkeypatch):
 
 def test_models_are_named_without_keys_and_alike_on_each_machine(server):
     assert (
-        named(f" openai:m@{server.url}/") == named({"model": "m", "base_url": server.url}) == f"openai:m@{server.url}"
+        to_recorded_name(f" openai:m@{server.url}/")
+        == to_recorded_name({"model": "m", "base_url": server.url})
+        == f"openai:m@{server.url}"
     )
-    assert named("openai:gpt-4o-mini") == "openai:gpt-4o-mini"
-    assert named("local") == "local"
-    assert named("local:w.gguf") == "local:w.gguf"
-    assert named("scripted") == "scripted"
+    assert to_recorded_name("openai:gpt-4o-mini") == "openai:gpt-4o-mini"
+    assert to_recorded_name("local") == "local"
+    assert to_recorded_name("local:w.gguf") == "local:w.gguf"
+    assert to_recorded_name("scripted") == "scripted"
     model = ChatOpenAI(model="gpt-4o", api_key="k")
-    assert named(model) == named(model.bind(stop=["x"])) == "ChatOpenAI gpt-4o"
+    assert to_recorded_name(model) == to_recorded_name(model.bind(stop=["x"])) == "ChatOpenAI gpt-4o"
 
 
 def test_object_and_script_are_recorded_too(server, recording, path):

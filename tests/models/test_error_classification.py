@@ -8,7 +8,7 @@ import pytest
 
 from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
 from ensemble_notebook.errors import DeadlineExceededError
-from ensemble_notebook.models.langchain.model_faults import classify
+from ensemble_notebook.models.langchain.error_classification import classify_error
 from ensemble_notebook.models.langchain.scripted_model import ScriptedError
 from tests.support.openai_server import Answer
 
@@ -88,17 +88,17 @@ def http_error(status, **headers):
     ],
 )
 def test_server_may_say_how_long_to_wait(headers, seconds):
-    assert classify(http_error(429, **headers), now=NOW).retry_after_s == seconds
+    assert classify_error(http_error(429, **headers), now=NOW).retry_after_s == seconds
 
 
 def test_wait_that_is_a_date_counts_from_now():
     later = datetime.now(UTC) + timedelta(seconds=100)
     error = http_error(503, **{"retry-after": later.strftime("%a, %d %b %Y %H:%M:%S GMT")})
-    assert 90 < classify(error).retry_after_s <= 100
+    assert 90 < classify_error(error).retry_after_s <= 100
 
 
 def test_wait_after_a_final_refusal_says_nothing():
-    assert classify(http_error(401, **{"retry-after": "3"})).retry_after_s is None
+    assert classify_error(http_error(401, **{"retry-after": "3"})).retry_after_s is None
 
 
 def named(name, module="foreign", base=Exception, **facts):
@@ -130,28 +130,28 @@ def named(name, module="foreign", base=Exception, **facts):
     ],
 )
 def test_errors_are_known_by_their_shape(error, reason, is_transient):
-    fault = classify(error)
+    fault = classify_error(error)
     assert (fault.reason, fault.is_transient) == (reason, is_transient)
 
 
 def test_cause_tells_what_a_wrapper_does_not():
     wrapper = RuntimeError("it did not work")
     wrapper.__cause__ = http_error(503)
-    assert classify(wrapper).reason == "503"
+    assert classify_error(wrapper).reason == "503"
 
 
 def test_what_was_only_being_handled_meanwhile_is_no_cause():
     error = ValueError("a bug")
     error.__context__ = TimeoutError()
-    assert classify(error).reason == "ValueError"
+    assert classify_error(error).reason == "ValueError"
 
 
 def test_errors_of_our_own_are_never_tried_again():
     error = DeadlineExceededError("model request", 60.0, "a request", "Wait longer.")
-    assert classify(error).is_transient is False
-    assert classify(error).usage == UNKNOWN
+    assert classify_error(error).is_transient is False
+    assert classify_error(error).usage == UNKNOWN
 
 
 def test_advice_says_which_key_was_refused():
-    assert "MY_KEY" in classify(http_error(401), key_variable="MY_KEY").advice
-    assert "model object" in classify(http_error(401)).advice
+    assert "MY_KEY" in classify_error(http_error(401), key_variable="MY_KEY").advice
+    assert "model object" in classify_error(http_error(401)).advice

@@ -54,13 +54,13 @@ class FullTextStore(ABC):
 
     def store(self, scope: str, entry: MemoryEntry, /) -> None:
         """Keep an entry; those that are too many or too old by now are let go."""
-        text = mask(_encodable(entry.text))
+        text = mask(_replace_surrogates(entry.text))
         metadata = json.dumps({name: mask(value) for name, value in entry.metadata.items()})
         with self._open() as connection, transaction(connection):
-            row = (_encodable(scope), text, _moment(entry.created_at), metadata)
+            row = (_replace_surrogates(scope), text, _to_utc_text(entry.created_at), metadata)
             (number,) = connection.execute(_KEEP, row).fetchone()
             connection.execute("INSERT INTO memory_word (rowid, words) VALUES (?, ?)", (number, " ".join(words(text))))
-            self._evict(connection, _encodable(scope))
+            self._evict(connection, _replace_surrogates(scope))
 
     def _evict(self, connection: sqlite3.Connection, scope: str) -> None:
         connection.execute("DELETE FROM memory_entry WHERE scope = ? AND created_at < ?", (scope, self._oldest()))
@@ -73,7 +73,7 @@ class FullTextStore(ABC):
         The best have the rarest words of the query, most often; the newer of two equals comes first. Where no entry
         has any word of the query, the newest are taken: a memory is not silent because a question is worded otherwise.
         """
-        scope, limit = _encodable(scope), max(0, limit)
+        scope, limit = _replace_surrogates(scope), max(0, limit)
         asked = list(dict.fromkeys(words(query)))[:_WORDS_ASKED]
         with self._open() as connection:
             rows: list[Any] = []
@@ -95,14 +95,14 @@ class FullTextStore(ABC):
     def forget(self, scope: str) -> None:
         """Let go of all entries of a scope."""
         with self._open() as connection, transaction(connection):
-            connection.execute("DELETE FROM memory_entry WHERE scope = ?", (_encodable(scope),))
+            connection.execute("DELETE FROM memory_entry WHERE scope = ?", (_replace_surrogates(scope),))
 
     def _oldest(self) -> str:
         oldest = self._retention.oldest()
-        return "" if oldest is None else _moment(oldest)
+        return "" if oldest is None else _to_utc_text(oldest)
 
 
-def make_tables(connection: sqlite3.Connection) -> None:
+def create_tables(connection: sqlite3.Connection) -> None:
     """Put the tables in place where they are not; several processes may do so at once."""
     if connection.execute(_HAS_SCHEMA).fetchone() is None:
         with transaction(connection):
@@ -123,12 +123,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
-def _moment(when: datetime) -> str:
+def _to_utc_text(when: datetime) -> str:
     """In UTC, of one length, so that texts are in the order of time. A time without a zone is taken for UTC."""
     aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
     return aware.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _encodable(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """The text without halves of characters, which no database takes."""
     return text.encode(errors="replace").decode()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ensemble_notebook.models.recording.exchanges import RecordedExchange, Stopped
-from ensemble_notebook.models.recording.request_difference import nearest, shown
+from ensemble_notebook.models.recording.exchange import CancelledRequest, RecordedExchange
+from ensemble_notebook.models.recording.request_difference import describe_difference, find_nearest
 
 LONG = "Season the steak, and let it lie on the board until it is no longer cold inside."
 
@@ -13,13 +13,13 @@ def request(*, system="You are a cook.", user="Cook a steak.", more=()):
 
 
 def recorded(number, asked):
-    return RecordedExchange(number=number, request=asked, outcome=Stopped(), pieces=(), seconds=0.0)
+    return RecordedExchange(number=number, request=asked, outcome=CancelledRequest(), pieces=(), seconds=0.0)
 
 
 def test_one_character_is_shown_where_it_is():
     then = request(user=f"First.\n{LONG}\nLast.")
     now = request(user=f"First.\n{LONG.replace('board', 'beard')}\nLast.")
-    assert shown(now, then) == (
+    assert describe_difference(now, then) == (
         "the user message differs in line 2:\n"
         "  recorded: '...n the steak, and let it lie on the board until it is no longer cold insi...'\n"
         "  now:      '...n the steak, and let it lie on the beard until it is no longer cold insi...'\n"
@@ -38,33 +38,33 @@ def test_one_character_is_shown_where_it_is():
     ],
 )
 def test_what_can_not_be_seen_is_written_out(then, now, place):
-    assert place in shown(request(user=now), request(user=then))
+    assert place in describe_difference(request(user=now), request(user=then))
 
 
 def test_mark_stands_below_the_place():
-    *_, now, mark = shown(request(user="Cook a steam."), request(user="Cook a steak.")).splitlines()
+    *_, now, mark = describe_difference(request(user="Cook a steam."), request(user="Cook a steak.")).splitlines()
     assert now[mark.index("^")] == "m"
 
 
 def test_line_is_that_of_the_place():
-    assert "line 3:" in shown(request(user="a\nb\nC"), request(user="a\nb\nc"))
+    assert "line 3:" in describe_difference(request(user="a\nb\nC"), request(user="a\nb\nc"))
 
 
 def test_first_of_several_parts_is_shown_and_the_others_are_counted():
-    text = shown(request(system="You are a chef.", user="Bake."), request())
+    text = describe_difference(request(system="You are a chef.", user="Bake."), request())
     assert text.startswith("the system message differs in line 1 (1 other part differs):")
 
 
 def test_parts_that_one_of_them_lacks_are_named():
     tool = ("schema of the tool search", "{}")
-    assert shown(request(more=[tool]), request()) == (
+    assert describe_difference(request(more=[tool]), request()) == (
         "the recording has nothing more where now is the schema of the tool search"
     )
-    assert shown(request(), request(more=[tool])) == (
+    assert describe_difference(request(), request(more=[tool])) == (
         "the recording has the schema of the tool search where now is nothing more"
     )
     other = ("schema of the reply", "{}")
-    assert "has the schema of the reply where now is the schema of the tool search" in shown(
+    assert "has the schema of the reply where now is the schema of the tool search" in describe_difference(
         request(more=[tool]), request(more=[other])
     )
 
@@ -76,5 +76,5 @@ def test_nearest_has_the_most_in_common():
         recorded(3, request(user="Cook a steak!")),
         recorded(4, request(user="Cook a steak?")),
     ]
-    assert nearest(request(), exchanges).number == 3
-    assert nearest(request(), []) is None
+    assert find_nearest(request(), exchanges).number == 3
+    assert find_nearest(request(), []) is None

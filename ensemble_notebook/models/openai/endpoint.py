@@ -1,0 +1,81 @@
+"""Where a model behind the OpenAI protocol is, and with which key: found from its spec and the environment.
+
+Knows addresses, keys and variables; opens nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from ensemble_notebook.domain.outputs.secrets import protect
+from ensemble_notebook.errors import Problem, ValidationError
+from ensemble_notebook.models.model_spec import OpenAISpec
+
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
+# Servers without keys still want the header.
+NO_KEY: Final = "none"
+
+_OPENAI_URL: Final = "https://api.openai.com/v1"
+_URL_VARIABLES: Final = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What an `OpenAISpec` stands for in this environment.
+
+    Attributes:
+        name: of the model.
+        base_url: None for OpenAI's own.
+        key_variable: where the key came from; None where there was none.
+        api_key: never shown.
+    """
+
+    name: str
+    base_url: str | None
+    key_variable: str | None
+    api_key: str = field(repr=False)
+
+    @property
+    def url(self) -> str:
+        """The address, OpenAI's own included."""
+        return self.base_url or _OPENAI_URL
+
+    @property
+    def provider(self) -> str:
+        """Who serves the model: OpenAI, or the host of another server, whose prices nobody knows (T3)."""
+        return "openai" if is_openai_url(self.url) else urlsplit(self.url).hostname or ""
+
+
+def resolve_endpoint(spec: OpenAISpec) -> Endpoint:
+    """Find address and key, from the spec and the standard environment variables.
+
+    Raises:
+        ValidationError: the key's variable is not set.
+    """
+    base_url = spec.base_url or find_base_url_of_environment()
+    variable = spec.api_key_env or KEY_VARIABLE
+    key = os.environ.get(variable, "").strip()
+    if key:
+        protect(key)
+        return Endpoint(spec.name, base_url, variable, key)
+    if base_url is not None and spec.api_key_env is None:
+        return Endpoint(spec.name, base_url, None, NO_KEY)
+    message = (
+        f"The model 'openai:{spec.name}' needs a key in the environment variable {variable}, which is not set. Set it "
+        f"before you start Jupyter, or run: import os, getpass; os.environ['{variable}'] = getpass.getpass(). "
+        f"The model 'local' needs no key."
+    )
+    raise ValidationError(Problem(message, field="llm"))
+
+
+def find_base_url_of_environment() -> str | None:
+    """Find the address that the standard variables name; None where they name none, which means OpenAI's own."""
+    return next(filter(None, map(os.environ.get, _URL_VARIABLES)), None)
+
+
+def is_openai_url(url: str) -> bool:
+    """Whether OpenAI itself is at an address, in any of its regions."""
+    return f".{urlsplit(url).hostname}".endswith(".openai.com")
