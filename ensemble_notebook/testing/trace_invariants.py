@@ -11,41 +11,13 @@ from typing import Final
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.spans.span import Span, SpanKind, Stretch
+from ensemble_notebook.trace.spans.span import Span, Stretch
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 TOLERANCE_MS: Final = 1e-3
 
-_STARTS: Final = (
-    ev.RunStarted,
-    ev.PhaseStarted,
-    ev.TaskStarted,
-    ev.TurnStarted,
-    ev.LlmCallStarted,
-    ev.LlmAttemptStarted,
-    ev.ToolCallStarted,
-    ev.DelegationStarted,
-    ev.ReviewRequested,
-    ev.GuardrailStarted,
-    ev.MemoryStarted,
-    ev.WaitStarted,
-)
-_ENDS: Final = (
-    ev.RunEnded,
-    ev.PhaseEnded,
-    ev.TaskCompleted,
-    ev.TaskFailed,
-    ev.TurnEnded,
-    ev.LlmCallCompleted,
-    ev.LlmCallFailed,
-    ev.LlmAttemptEnded,
-    ev.ToolCallCompleted,
-    ev.DelegationCompleted,
-    ev.DelegationFailed,
-    ev.ReviewAnswered,
-    ev.GuardrailEnded,
-    ev.MemoryEnded,
-    ev.WaitEnded,
-)
+_STARTS: Final = tuple(event for kind in SpanKind for event in kind.traits.starts)
+_ENDS: Final = tuple(event for kind in SpanKind for event in kind.traits.ends if event is not ev.TaskSkipped)
 
 
 def violations(trace: ExecutionTrace, spans: Iterable[Span] | None = None) -> list[str]:
@@ -107,6 +79,9 @@ def _places(spans: Mapping[str, Span]) -> Iterator[str]:
     for span in spans.values():
         if span.kind is not SpanKind.RUN and span.parent_id not in spans:
             yield f"span {span.span_id} is inside {span.parent_id}, which is not there"
+        parent = spans.get(span.parent_id or "")
+        if parent is not None and parent.kind not in span.kind.traits.parents:
+            yield f"span {span.span_id} is a {span.kind} inside a {parent.kind}"
         for name in span.depends_on:
             if (span.kind, name) not in names:
                 yield f"span {span.span_id} waits for {name!r}, which is not there"

@@ -19,7 +19,8 @@ from ensemble_notebook.trace.analysis.event_log import EVENTS, entries_of
 from ensemble_notebook.trace.analysis.links import LINKS, Link, links_of
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES, course_of
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.span import Message, Span, SpanKind
+from ensemble_notebook.trace.spans.span import Message, Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.columns import (
     ATTEMPTS,
     DELEGATIONS,

@@ -6,7 +6,8 @@ Knows what a trace is made of; files and frames know this, and not the other way
 from __future__ import annotations
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.task_traces import PhaseTrace, TaskTrace
 
 

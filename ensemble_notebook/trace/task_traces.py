@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, PhaseStatus, SpanStatus, ToolOutcome
 from ensemble_notebook.domain.outputs.metrics import Metrics
-from ensemble_notebook.trace.spans.span import Message, Span, SpanKind
+from ensemble_notebook.trace.spans.span import Message, Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 _PHASE_STATUS: Final = {
     SpanStatus.OK: PhaseStatus.COMPLETED,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.spans.span import SpanKind
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 
 def run(tasks, seconds):

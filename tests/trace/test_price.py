@@ -9,7 +9,7 @@ from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.prices import price_of
-from ensemble_notebook.trace.spans.span import SpanKind
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SOME = TokenUsage(input_tokens=1000, output_tokens=100)

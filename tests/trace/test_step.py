@@ -9,7 +9,7 @@ from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.trace_invariants import violations
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.span import SpanKind
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.timeline.timeline_rows import row_of, run_of
 
 

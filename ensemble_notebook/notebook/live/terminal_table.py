@@ -6,7 +6,7 @@ Only for a real terminal; where output goes elsewhere, nothing could move.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,19 +15,18 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from ensemble_notebook.notebook.picture.bars import MARKS_OF_PARTS
 from ensemble_notebook.notebook.picture.chart import MARKS, Chart, chart_of
 from ensemble_notebook.notebook.picture.safe_markdown import plain
+from ensemble_notebook.trace.spans.span_kinds import Tone
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.timeline.timeline_messages import Wire
 
+_TONES: Final[Mapping[Tone, str]] = {"model": "blue", "tool": "cyan", "person": "yellow", "pause": "yellow"}
 _STYLES: Final = {
-    "llm": "blue",
-    "tool": "cyan",
+    **{name: _TONES[mark.tone] for name, mark in MARKS_OF_PARTS.items()},
     "handler": "cyan",
-    "delegation": "cyan",
-    "review": "yellow",
-    "wait": "yellow",
     "waiting": "yellow",
     "completed_with_warnings": "yellow",
     "budget_exceeded": "yellow",
@@ -35,7 +34,6 @@ _STYLES: Final = {
     "critical": "blue",
     "task": "bright_black",
     "pending": "bright_black",
-    "backoff": "yellow",
     "running": "blue",
     "error": "red",
     "failed": "red",

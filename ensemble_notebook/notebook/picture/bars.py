@@ -1,7 +1,8 @@
 """The bar of one task: its share of the time axis in block characters.
 
 Characters, because they are what survives everywhere: a sanitiser, a page without styles, a terminal, a mail. Each
-kind has a glyph of its own, so that a bar can be read without colour. Pure; knows neither lines nor what draws them.
+kind has a glyph of its own, so that a bar can be read without colour: those of spans are in the table of span kinds,
+the rest is here. Pure; knows neither lines nor what draws them.
 """
 
 from __future__ import annotations
@@ -11,20 +12,22 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
+from ensemble_notebook.trace.spans.span_kinds import BarMark, SpanKind
+
 WIDTH: Final = 40
 """Columns of a bar."""
 
 GAP: Final = "gap"
+# A back-off is no span: it lies behind a failed attempt, and looks like a wait.
+MARKS_OF_PARTS: Final[Mapping[str, BarMark]] = {
+    **{kind.value: kind.traits.bar for kind in SpanKind if kind.traits.bar is not None},
+    "backoff": BarMark(glyph="┄", word="back-off", tone="pause", level=5),
+}
 GLYPHS: Final = {
     GAP: " ",
     "task": "─",
-    "llm": "█",
-    "tool": "▄",
     "handler": "▆",
-    "delegation": "▷",
-    "review": "‖",
-    "backoff": "┄",
-    "wait": "┄",
+    **{name: mark.glyph for name, mark in MARKS_OF_PARTS.items()},
     "running": "▸",
     "error": "✕",
     "cancelled": "⊘",
@@ -32,8 +35,7 @@ GLYPHS: Final = {
     "critical": "▒",
 }
 
-# What is drawn over what, later ones on top.
-_ORDER: Final = ("llm", "tool", "delegation", "review", "backoff", "wait")
+_ORDER: Final = sorted(MARKS_OF_PARTS, key=lambda name: MARKS_OF_PARTS[name].level)
 
 Row = Mapping[str, Any]
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, format_percent, pluralize
-from ensemble_notebook.notebook.picture.bars import GLYPHS, Piece, level_bar
+from ensemble_notebook.notebook.picture.bars import GLYPHS, MARKS_OF_PARTS, Piece, level_bar
 from ensemble_notebook.notebook.picture.chart_lines import Line, lines_of
 
 MOST_LINES: Final = 100
@@ -33,14 +33,9 @@ MARKS: Final = {
     "skipped": "↷",
 }
 _LEGEND: Final = {
-    "llm": "model",
-    "tool": "tool",
+    **{name: mark.word for name, mark in MARKS_OF_PARTS.items()},
     "handler": "handler",
-    "delegation": "handed on",
-    "review": "review",
     "task": "between calls",
-    "backoff": "back-off",
-    "wait": "held back",
     "critical": "longest chain",
 }
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
-from ensemble_notebook.notebook.picture.bars import Piece, Row, stop_of, task_bar
+from ensemble_notebook.notebook.picture.bars import MARKS_OF_PARTS, Piece, Row, stop_of, task_bar
 
 _LINES: Final = ("phase", "task")
-_DRAWN: Final = ("llm", "tool", "attempt", "delegation", "review", "wait")
+_DRAWN: Final = (*MARKS_OF_PARTS, "attempt")
 _ANSWERS: Final = {
     "edit": "edited in a review",
     "retry": "sent back by a review",

@@ -13,11 +13,12 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.wording import pluralize
-from ensemble_notebook.notebook.picture.bars import GAP, WIDTH, Piece
+from ensemble_notebook.notebook.picture.bars import GAP, MARKS_OF_PARTS, WIDTH, Piece
 from ensemble_notebook.notebook.picture.chart import MARKS, Chart, chart_of, chart_of_plan
 from ensemble_notebook.notebook.picture.chart_lines import Line
 from ensemble_notebook.notebook.picture.safe_markdown import plain
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span_kinds import Tone
 from ensemble_notebook.trace.timeline.timeline_messages import Wire
 
 if TYPE_CHECKING:
@@ -32,17 +33,13 @@ LONGEST_TEXT: Final = 2_000
 LONGEST_TEXTS: Final = 20_000
 
 # Readable on white and on near-black (contrast of 3 and more on both): a saved picture can't follow a theme.
+_TONES: Final[Mapping[Tone, str]] = {"model": "#6c6ce6", "tool": "#0f97a0", "person": "#b9801a", "pause": "#b9801a"}
 _COLORS: Final = {
-    "llm": "#6c6ce6",
-    "tool": "#0f97a0",
+    **{name: _TONES[mark.tone] for name, mark in MARKS_OF_PARTS.items()},
     "handler": "#0f97a0",
-    "delegation": "#0f97a0",
-    "review": "#b9801a",
     "critical": "#6c6ce6",
     "task": "#7b8088",
     "pending": "#7b8088",
-    "backoff": "#b9801a",
-    "wait": "#b9801a",
     "waiting": "#b9801a",
     "completed_with_warnings": "#b9801a",
     "budget_exceeded": "#b9801a",

@@ -15,14 +15,13 @@ from typing import Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.planning.derived_agent import HANDLER_ROLE
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_tally import Tally
 from ensemble_notebook.trace.tables.columns import COUNTS, SUMS
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 
 Interval = tuple[float, float]
-
-_WORKING: Final = (SpanKind.ATTEMPT, SpanKind.TOOL, SpanKind.GUARDRAIL, SpanKind.MEMORY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +139,7 @@ def latest_ms(fold: TraceFold) -> float:
 
 def is_working(span: Span) -> bool:
     """True for what does something by itself."""
-    return span.kind in _WORKING or (span.kind is SpanKind.TASK and span.agent == HANDLER_ROLE)
+    return span.kind.traits.is_work or (span.kind is SpanKind.TASK and span.agent == HANDLER_ROLE)
 
 
 def times_of(span: Span, now_ms: float) -> Sequence[Interval]:

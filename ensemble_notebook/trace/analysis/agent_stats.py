@@ -10,7 +10,8 @@ from operator import methodcaller
 from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import Column, Table
 
 

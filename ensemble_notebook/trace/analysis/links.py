@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import Column, Table
 
 LinkKind = Literal["context", "dependency", "delegation", "delegation_return", "retry", "fallback"]

@@ -10,7 +10,8 @@ from typing import Final
 
 from ensemble_notebook.trace.analysis.activity import latest_ms, times_of
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 
 _BINS: Final = 100

@@ -19,7 +19,8 @@ from ensemble_notebook.trace.folding.conversation_log import ConversationLog
 from ensemble_notebook.trace.folding.lane_pool import LanePool
 from ensemble_notebook.trace.folding.prices import price_of
 from ensemble_notebook.trace.spans.safe_text import StreamedText, safe_text
-from ensemble_notebook.trace.spans.span import RequestedCall, Span, SpanKind
+from ensemble_notebook.trace.spans.span import RequestedCall, Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import SpanTree, error_facts, to_ms
 
 
@@ -98,7 +99,7 @@ class CallFold:
 
     def _attempt_started(self, event: ev.LlmAttemptStarted) -> None:
         span = self._tree.begin(event, SpanKind.ATTEMPT, f"attempt {event.attempt}")
-        span.attempt, span.usage_leaf = event.attempt, True
+        span.attempt = event.attempt
         for tally in self._tree.sums_around(span):
             tally.llm_attempt_count += 1
             tally.llm_call_count += event.attempt == 1  # a call that no budget let through was none

@@ -16,7 +16,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from ensemble_notebook.trace.spans.span import Span, SpanKind, Stretch
+from ensemble_notebook.trace.spans.span import Span, Stretch
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 _LINKED: Final = (SpanKind.RUN, SpanKind.PHASE)
 

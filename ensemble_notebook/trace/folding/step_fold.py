@@ -16,7 +16,8 @@ from ensemble_notebook.domain.definitions.delegation import DelegationRequest, D
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.spans.safe_text import safe_text
-from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import SpanTree, error_facts, to_ms
 
 
@@ -85,7 +86,6 @@ class StepFold:
             "deadline_ms": None if timeout is None else to_ms(event.offset_s + timeout),
             "on_timeout": request.on_timeout.value,
         }
-        self._tree.set_status(span, SpanStatus.WAITING)
 
     def _review_answered(self, event: ev.ReviewAnswered) -> None:
         span = self._tree.open.get(event.span_id)
@@ -129,7 +129,6 @@ class StepFold:
     def _wait_started(self, event: ev.WaitStarted) -> None:
         span = self._begin(event, SpanKind.WAIT, event.cause)
         span.wait_kind = event.cause
-        self._tree.set_status(span, SpanStatus.WAITING)
         if span.parent is not None:
             self._tree.set_status(span.parent, SpanStatus.WAITING)
 

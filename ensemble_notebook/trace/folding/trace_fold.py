@@ -23,7 +23,8 @@ from ensemble_notebook.trace.folding.conversation_log import ConversationLog
 from ensemble_notebook.trace.folding.critical_spans import settle
 from ensemble_notebook.trace.folding.step_fold import StepFold
 from ensemble_notebook.trace.spans.safe_text import StreamedText, safe_text, safe_value
-from ensemble_notebook.trace.spans.span import Message, Span, SpanKind, Stretch
+from ensemble_notebook.trace.spans.span import Message, Span, Stretch
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import ErrorFacts, SpanTree, error_facts, to_ms
 from ensemble_notebook.trace.spans.usage_tally import Tally
 

@@ -9,28 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_tally import Tally
-
-
-class SpanKind(StrEnum):
-    """What an interval is, from the outermost to the innermost."""
-
-    RUN = "run"
-    PHASE = "phase"
-    TASK = "task"
-    TURN = "turn"
-    LLM = "llm"
-    ATTEMPT = "attempt"
-    WAIT = "wait"
-    TOOL = "tool"
-    DELEGATION = "delegation"
-    REVIEW = "review"
-    GUARDRAIL = "guardrail"
-    MEMORY = "memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

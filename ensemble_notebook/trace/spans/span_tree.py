@@ -11,13 +11,12 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.trace.spans.safe_text import safe_text, shorten
-from ensemble_notebook.trace.spans.span import Pause, Span, SpanKind
+from ensemble_notebook.trace.spans.span import Pause, Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_tally import Tally
 
 ErrorFacts = tuple[str, str | None]
 
-# Spans that sum up nothing: a delegation inside a tool call has its own sums.
-_LEAVES: Final = (SpanKind.ATTEMPT, SpanKind.TOOL, SpanKind.WAIT, SpanKind.GUARDRAIL, SpanKind.MEMORY)
 _LONGEST_MESSAGE: Final = 4_000
 _UNEXPLAINED: Final[ErrorFacts] = ("Unknown", None)
 
@@ -88,10 +87,11 @@ class SpanTree:
             span.task_id, span.task = span_id, name
         if span.is_planned:
             self.task_counts[SpanStatus.PENDING] += 1
-        if kind is SpanKind.ATTEMPT or kind not in _LEAVES:
-            span.currency = self._currency
-        if kind not in _LEAVES:
+        span.usage_leaf = kind.traits.is_leaf
+        if kind.traits.has_totals:
             span.tally = Tally()
+        if kind.traits.has_totals or kind.traits.is_leaf:
+            span.currency = self._currency
         self.spans[span_id] = span
         self.touch(span)
         return span
@@ -116,7 +116,7 @@ class SpanTree:
         if span.end_seq is not None:
             _reopen(span, event.seq, now_ms)
         self.open[span.span_id] = span
-        self.set_status(span, SpanStatus.RUNNING)
+        self.set_status(span, SpanStatus.WAITING if span.kind.traits.is_wait else SpanStatus.RUNNING)
         if (parent := span.parent) is not None:
             if parent.open_children == 0:
                 parent.covered_from_ms = now_ms
@@ -199,7 +199,7 @@ class SpanTree:
             self.touch(child)
         span.is_origin = span.child_error is None
         parent = span.parent
-        if parent is not None and span.kind is not SpanKind.TOOL:  # a tool's failure never stops anything (E13)
+        if parent is not None and not span.kind.traits.is_failure_contained:
             if facts is _UNEXPLAINED:
                 self._unexplained[parent.span_id] = span
             if parent.child_error is None or span.kind is SpanKind.ATTEMPT:

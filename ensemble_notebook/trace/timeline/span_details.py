@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.safe_text import shorten
-from ensemble_notebook.trace.spans.span import Message, Span, SpanKind
+from ensemble_notebook.trace.spans.span import Message, Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 LONGEST_TEXT: Final = 20_000
 FIRST_MESSAGES: Final = 10

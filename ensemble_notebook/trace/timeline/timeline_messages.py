@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.timeline.span_details import details_of, is_empty
 from ensemble_notebook.trace.timeline.timeline_rows import phases_of, row_of, run_of
 
@@ -21,11 +21,6 @@ SAVED_BYTES: Final = 200_000
 
 _SAVED_TEXT: Final = 4_000
 _SAVED_ROW_SHARE: Final = 0.6
-# What a reader misses least is left out first.
-_WORTH: Final = (
-    *(SpanKind.PHASE, SpanKind.TASK, SpanKind.REVIEW, SpanKind.DELEGATION, SpanKind.LLM, SpanKind.TOOL),
-    *(SpanKind.GUARDRAIL, SpanKind.WAIT, SpanKind.MEMORY, SpanKind.ATTEMPT, SpanKind.TURN),
-)
 
 
 def _utc_now() -> datetime:
@@ -73,7 +68,7 @@ class Wire:
                 "from": since,
                 "n": count,
                 "run": run_of(self._fold, self._now()),
-                "rows": [row_of(span) for span in changed if span.kind is not SpanKind.RUN],
+                "rows": [row_of(span) for span in changed if span.kind.traits.is_shown],
                 "text": self._streamed(since),
             }
 
@@ -106,7 +101,7 @@ class Wire:
 
     def _save_rows(self, saved: dict[str, Any], room: _Room) -> list[Span]:
         """Fill in rows, the most telling first, until their share of the room is used up; gives their spans."""
-        spans = sorted(self._shown(), key=lambda span: _WORTH.index(span.kind))
+        spans = sorted(self._shown(), key=lambda span: span.kind.traits.keep_rank)
         reserve = room.left * (1 - _SAVED_ROW_SHARE)
         rows: dict[str, dict[str, Any]] = {}
         for span in spans:
@@ -137,8 +132,7 @@ class Wire:
                 saved["details_left_out"] += 1
 
     def _shown(self) -> list[Span]:
-        """All spans but the run's, which is told apart."""
-        return [span for span in self._fold.spans.values() if span.kind is not SpanKind.RUN]
+        return [span for span in self._fold.spans.values() if span.kind.traits.is_shown]
 
     def _streamed(self, since: int) -> list[list[str]]:
         """Text that was streamed after message `since`, by call; the latest changes are at the end of `streams`."""

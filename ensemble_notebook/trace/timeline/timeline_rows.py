@@ -13,7 +13,8 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.safe_text import shorten
-from ensemble_notebook.trace.spans.span import Span, SpanKind
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 LONGEST_TEXT: Final = 500
 LONGEST_QUESTION: Final = 2_000
@@ -48,7 +49,6 @@ _TIMES: Final = (
     "slack_ms",
 )
 _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "reasoning_tokens")
-_BUSY: Final = (SpanKind.LLM, SpanKind.TOOL, SpanKind.REVIEW)
 _WITH_FACTS: Final = (SpanKind.DELEGATION, SpanKind.REVIEW, SpanKind.MEMORY)
 
 
@@ -181,9 +181,11 @@ def _short(value: Any) -> Any:
 def _active(fold: TraceFold) -> list[dict[str, Any]]:
     """What runs now, by name: calls, and tasks that are in no call; the longest running first."""
     running = list(fold.tree.open.values())
-    calling = {span.task_id for span in running if span.kind in _BUSY}
+    calling = {span.task_id for span in running if span.kind.traits.is_activity}
     active = [
-        span for span in running if span.kind in _BUSY or (span.kind is SpanKind.TASK and span.span_id not in calling)
+        span
+        for span in running
+        if span.kind.traits.is_activity or (span.kind is SpanKind.TASK and span.span_id not in calling)
     ]
     return [
         {
