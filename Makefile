@@ -9,11 +9,11 @@ NODE_MODULES := js/node_modules/.package-lock.json
 LABEXTENSION := .venv/share/jupyter/labextensions/ensemble-notebook
 JS_SOURCES   := $(shell find js -path js/node_modules -prune -o -type f -print 2>/dev/null)
 
-.PHONY: help demo test check bench pictures conformance fix clean lint types pytest vitest weights
+.PHONY: help demo test check bench pictures conformance wire-types fix clean lint types pytest vitest weights
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
 
 demo: weights ## Run the first notebook on the local model, show what came out, open JupyterLab on it
 	$(BIN)/jupyter-ensemble demo
@@ -30,6 +30,9 @@ pictures: $(INSTALLED) $(BUNDLE) ## Photograph the timeline for the README, ligh
 
 conformance: $(INSTALLED) ## Write docs/conformance.md from the tests
 	$(BIN)/python -m tests.conformance
+
+wire-types: $(INSTALLED) ## Write TypeScript's types of what Python tells the timeline
+	$(BIN)/python -m tests.support.wire_types
 
 fix: $(INSTALLED) ## Repair formatting and lint
 	$(BIN)/ruff format .

@@ -49,7 +49,7 @@ class KindTraits:
         is_activity: views name it when they say what goes on right now.
         is_failure_contained: its failure stops nothing around it (E13).
         sign: what stands before its name.
-        mark: what the timeline draws of it: a shape of its own, a small bead, or nothing.
+        is_bead: the timeline draws a small bead, since it is mostly too short for a bar.
         bar: what the static picture draws of it in the bar of its task.
     """
 
@@ -66,7 +66,7 @@ class KindTraits:
     is_activity: bool = False
     is_failure_contained: bool = False
     sign: str = ""
-    mark: Literal["shape", "bead", "none"] = "shape"
+    is_bead: bool = False
     bar: BarMark | None = None
 
 
@@ -93,7 +93,6 @@ class SpanKind(StrEnum):
             keep_rank=0,
             has_totals=True,
             is_shown=False,
-            mark="none",
         ),
     )
     PHASE = (
@@ -128,7 +127,6 @@ class SpanKind(StrEnum):
             ends=(ev.TurnEnded,),
             keep_rank=11,
             has_totals=True,
-            mark="none",
         ),
     )
     LLM = (
@@ -221,7 +219,7 @@ class SpanKind(StrEnum):
             ends=(ev.GuardrailEnded,),
             keep_rank=7,
             is_work=True,
-            mark="bead",
+            is_bead=True,
         ),
     )
     MEMORY = (
@@ -233,6 +231,6 @@ class SpanKind(StrEnum):
             ends=(ev.MemoryEnded,),
             keep_rank=9,
             is_work=True,
-            mark="bead",
+            is_bead=True,
         ),
     )

@@ -8,10 +8,10 @@ import { TextBlock } from "../elements/text-block";
 import type { Link } from "../kernel/connection";
 import type { Store } from "../store/store";
 import type { View } from "../view/view";
-import type { Kind } from "../wire/kinds";
+import { type Kind, KIND_TRAITS } from "../wire/kinds";
 import type { Details } from "../wire/messages";
 import type { Row } from "../wire/rows";
-import { KIND_NAMES, titleOf } from "../wording/labels";
+import { titleOf } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
 import { pretty } from "../wording/text";
 import { Conversation } from "./conversation";
@@ -99,7 +99,7 @@ function Path({ row, view }: { row: Row; view: View }) {
         const isLast = k === steps.length - 1;
         const name = titleOf(step);
         return isLast
-          ? <b class="et-step"><span class="et-kind">{KIND_NAMES[step.kind]}</span>{name}</b>
+          ? <b class="et-step"><span class="et-kind">{KIND_TRAITS[step.kind].title}</span>{name}</b>
           : <><button class="et-link et-step" onClick={() => view.select(step.span_id)}>{name}</button><span class="et-slash">›</span></>;
       })}
     </nav>

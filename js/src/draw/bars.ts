@@ -25,8 +25,7 @@ export function drawMark(brush: Brush, mark: Mark, box: Box): void {
       return drawGap(brush, mark, box);
     case "review":
       return drawReview(brush, mark, box);
-    case "guardrail":
-    case "memory":
+    case "bead":
       return drawBead(brush, mark, box);
     case "notch":
       return drawNotch(brush, mark, box);

@@ -6,7 +6,7 @@ import { type Box, type Brush, fill, stroke } from "./strokes";
 
 const BEAD = 11;
 
-/** A guardrail (a shield) or a look into the memory (a stack), on a line as long as it took. */
+/** A guardrail (a shield), a look into the memory (a stack) or something else, on a line as long as it took. */
 export function drawBead(brush: Brush, mark: Mark, box: Box): void {
   const { ctx, skin } = brush;
   const isError = mark.row.status === "error";
@@ -17,7 +17,7 @@ export function drawBead(brush: Brush, mark: Mark, box: Box): void {
     ctx.fillRect(x, y - 1, box.w, 2);
   }
   ctx.beginPath();
-  if (mark.shape === "guardrail") {
+  if (mark.row.kind === "guardrail") {
     ctx.moveTo(x, y - r - 0.5);
     ctx.lineTo(x + r, y - r + 1.5);
     ctx.lineTo(x + r - 0.5, y + 1);
@@ -32,7 +32,7 @@ export function drawBead(brush: Brush, mark: Mark, box: Box): void {
   ctx.lineWidth = 1.5;
   stroke(ctx, hue, 1);
   ctx.beginPath();
-  if (mark.shape === "memory") {
+  if (mark.row.kind === "memory") {
     for (const line of [-2.2, 0, 2.2]) {
       ctx.moveTo(x - 2.5, y + line);
       ctx.lineTo(x + 2.5, y + line);

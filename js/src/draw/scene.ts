@@ -9,7 +9,7 @@ import type { Skin } from "../theme/theme";
 import type { Box } from "./strokes";
 
 /** What may overlap its neighbours, but not end before them. */
-const WHOLE: ReadonlySet<Shape> = new Set<Shape>(["task", "phase", "guardrail", "memory", "notch"]);
+const WHOLE: ReadonlySet<Shape> = new Set<Shape>(["task", "phase", "bead", "notch"]);
 
 export interface Scene {
   readonly layout: Layout;

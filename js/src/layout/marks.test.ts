@@ -152,7 +152,7 @@ it("shows guardrails and memory as beads, which make no handler an agent", () =>
     row({ span_id: "g", kind: "guardrail", parent_id: "t", guardrail: "input", start_ms: 0, end_ms: 0 }),
     row({ span_id: "m", kind: "memory", parent_id: "t", memory: { operation: "store", scope: "s" }, start_ms: 50, end_ms: 50 }),
   ];
-  expect(shapes(rows)).toEqual([["work", "t"], ["guardrail", "g"], ["memory", "m"]]);
+  expect(shapes(rows)).toEqual([["work", "t"], ["bead", "g"], ["bead", "m"]]);
 });
 
 it("counts an error where it arose, once", () => {

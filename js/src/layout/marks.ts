@@ -2,6 +2,7 @@
 // pixels down. It must not know what stands above or below that row.
 
 import type { Store } from "../store/store";
+import { KIND_TRAITS } from "../wire/kinds";
 import { isError, isHandler, isTask } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { LANE_HEIGHT, PAD, PHASE_HEIGHT } from "./sizes";
@@ -13,7 +14,7 @@ export type Shape =
   | "work"
   | "llm" | "attempt" | "tool" | "delegation" | "review"
   /** Beads on the lower edge: mostly too short for a bar. */
-  | "guardrail" | "memory"
+  | "bead"
   /** Gaps in a model call: held back by a limit, or between two attempts. */
   | "wait" | "backoff"
   /** The moment at which work begins anew. */
@@ -49,14 +50,14 @@ const WORK = { top: 4, height: 16 };
 const BEAD = { top: 13, height: 11 };
 
 const SHAPES: ReadonlySet<Shape> = new Set<Shape>([
-  "work", "llm", "attempt", "tool", "delegation", "review", "guardrail", "memory", "wait",
+  "work", "llm", "attempt", "tool", "delegation", "review", "bead", "wait",
 ]);
 
 /** True for what can be pointed at and walked along, which the rest only frames. */
 export const isStop = (mark: Mark): boolean => SHAPES.has(mark.shape);
 
 /** Drawn over the bars, because they are small. */
-export const isBead = (mark: Mark): boolean => mark.shape === "guardrail" || mark.shape === "memory" || mark.shape === "notch";
+export const isBead = (mark: Mark): boolean => mark.shape === "bead" || mark.shape === "notch";
 
 export function inside(store: Store, task: Row): Inside {
   const rows = store.below(task.span_id, isTask);
@@ -69,7 +70,7 @@ export function inside(store: Store, task: Row): Inside {
     if (found.length) lanes = Math.max(lanes, lane + 1);
     marks.push(...found);
   }
-  const hasCalls = marks.some((mark) => mark.shape !== "guardrail" && mark.shape !== "memory");
+  const hasCalls = marks.some((mark) => mark.shape !== "bead");
   marks.push(...notches(rows, 0, lanes * LANE_HEIGHT + 2 * PAD));
   marks.sort((a, b) => a.from - b.from);
   const own = taskMark(task, hasCalls, lanes);
@@ -109,11 +110,8 @@ function marksOf(store: Store, row: Row, top: number): Mark[] {
       return [markOf(row, "delegation", top + TOOL.top, TOOL.height)];
     case "review":
       return [markOf(row, "review", top + WORK.top, WORK.height)];
-    case "guardrail":
-    case "memory":
-      return [markOf(row, row.kind, top + BEAD.top, BEAD.height)];
     default:
-      return [];
+      return KIND_TRAITS[row.kind].isBead ? [markOf(row, "bead", top + BEAD.top, BEAD.height)] : [];
   }
 }
 

@@ -13,7 +13,7 @@ it("reads a delta with its text", () => {
 });
 
 it("drops the rows that it could not draw and keeps the rest", () => {
-  const broken = [{ span_id: "z" }, null, { ...ROWS[0], kind: "wormhole" }, { ...ROWS[0], start_ms: NaN }, { ...ROWS[0], status: "odd" }];
+  const broken = [{ span_id: "z" }, null, { ...ROWS[0], kind: 7 }, { ...ROWS[0], start_ms: NaN }, { ...ROWS[0], status: "odd" }];
   expect(readMessage({ ...wire(snapshot()), rows: [...broken, ...ROWS] })).toMatchObject({ rows: ROWS });
 });
 
@@ -89,4 +89,9 @@ it("takes money that was saved without its currency for that of the run", () => 
   const read = readMessage(wire(snapshot({ run: run({ currency: "EUR", budget: { max_cost: 1 } }), rows: [paid, free] })));
   expect(read).toMatchObject({ rows: [{ ...paid, currency: "EUR" }, free], run: { budget: { currency: "EUR" } } });
   expect(readMessage(delta(1, 2, { rows: [{ ...paid, currency: "GBP" }] }))).toMatchObject({ rows: [{ currency: "GBP" }] });
+});
+
+it("shows a span plainly whose kind only a later version knows", () => {
+  const later = { ...row({ span_id: "z", kind: "tool" }), kind: "wormhole" };
+  expect(readMessage({ ...wire(snapshot()), rows: [later] })).toMatchObject({ rows: [{ span_id: "z", kind: "other" }] });
 });

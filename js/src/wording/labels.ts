@@ -1,12 +1,7 @@
 // What spans are called: one vocabulary for bars, tooltips, drawer and status line. Pure; words only.
 
-import type { Kind } from "../wire/kinds";
+import { KIND_TRAITS } from "../wire/kinds";
 import type { Row, Status } from "../wire/rows";
-
-export const KIND_NAMES: Record<Kind, string> = {
-  phase: "Phase", task: "Task", turn: "Turn", llm: "Model call", attempt: "Attempt", tool: "Tool call",
-  delegation: "Delegation", review: "Review", guardrail: "Guardrail", memory: "Memory", wait: "Wait",
-};
 
 export const STATUS_NAMES: Record<Status, string> = {
   pending: "pending", running: "running", waiting: "waiting", ok: "done", error: "failed", cancelled: "cancelled",
@@ -24,9 +19,8 @@ const OPERATIONS: Record<string, string> = { retrieve: "recall", store: "remembe
 
 /** The sign that a span has in front of its name; empty where it has none. */
 export function glyphOf(row: Row): string {
-  if (row.kind === "llm" || row.kind === "attempt") return row.is_fallback ? "↳" : "◆";
-  if (row.kind === "delegation") return "▸";
-  return row.kind === "tool" || row.kind === "task" ? "▪" : "";
+  if ((row.kind === "llm" || row.kind === "attempt") && row.is_fallback) return "↳";
+  return KIND_TRAITS[row.kind].sign;
 }
 
 export const modelOf = (row: Row): string => row.model ?? row.name;
