@@ -13,19 +13,19 @@ from typing import Any, Final
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 FOLDER: Final = Path(__file__).parents[2] / "js" / "src" / "wire"
-_OTHER: Final = {"title": "Span", "sign": "", "isBead": True}
 
 
 def make_kinds() -> str:
     """The table of span kinds that views show."""
     shown = [kind for kind in SpanKind if kind.traits.is_shown]
     rows = [f"  {kind.value}: {_object(_kind(kind))}," for kind in shown]
-    return _KINDS.replace("ROWS", "\n".join([*rows, f"  other: {_object(_OTHER)},"]))
+    return _KINDS.replace("ROWS", "\n".join(rows))
 
 
 _KINDS: Final = """\
 // Made by `make wire-types` from ensemble_notebook/trace/spans/span_kinds.py: change the table there.
-// Data alone: how a kind is drawn stands in the rooms that draw.
+// Data alone: how a kind is drawn stands in `layout/marks` and `draw/bars`, and what its details are in
+// `details/kind-details`. Each of them has a plain answer for a kind that it does not name, or that is not in this table.
 
 export interface KindTraits {
   /** What a person calls one. */
@@ -34,23 +34,34 @@ export interface KindTraits {
   readonly sign: string;
   /** True for what is drawn as a small bead, since it is mostly too short for a bar. */
   readonly isBead: boolean;
+  /** True for what holds tokens and cost itself: all sums are made of these. */
+  readonly isLeaf: boolean;
+  /** True for what sums up the leaves beneath it. */
+  readonly hasTotals: boolean;
+  /** True for what views name when they say what goes on right now. */
+  readonly isActivity: boolean;
 }
-
-/** What stands for a kind that only a later version knows. */
-export const OTHER_KIND = "other";
 
 const TRAITS = {
 ROWS
-} as const;
+} as const satisfies Record<string, KindTraits>;
 
-export type Kind = keyof typeof TRAITS;
+export type KnownKind = keyof typeof TRAITS;
 
-export const KIND_TRAITS: Readonly<Record<Kind, KindTraits>> = TRAITS;
+export const KIND_TRAITS: Readonly<Record<KnownKind, KindTraits>> = TRAITS;
 """
 
 
 def _kind(kind: SpanKind) -> dict[str, Any]:
-    return {"title": kind.traits.title, "sign": kind.traits.sign, "isBead": kind.traits.is_bead}
+    traits = kind.traits
+    return {
+        "title": traits.title,
+        "sign": traits.sign,
+        "isBead": traits.is_bead,
+        "isLeaf": traits.is_leaf,
+        "hasTotals": traits.has_totals,
+        "isActivity": traits.is_activity,
+    }
 
 
 def _object(facts: dict[str, Any]) -> str:

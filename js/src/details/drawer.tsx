@@ -8,22 +8,15 @@ import { TextBlock } from "../elements/text-block";
 import type { Link } from "../kernel/connection";
 import type { Store } from "../store/store";
 import type { View } from "../view/view";
-import { type Kind, KIND_TRAITS } from "../wire/kinds";
 import type { Details } from "../wire/messages";
 import type { Row } from "../wire/rows";
-import { titleOf } from "../wording/labels";
+import { kindTitle, titleOf } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
 import { pretty } from "../wording/text";
 import { Conversation } from "./conversation";
 import { Facts } from "./facts";
+import { detailsFor } from "./kind-details";
 import { AttemptTable, SpendTable } from "./tables";
-
-/** What the input and the output of a span are, where it shows both at once. */
-const TRADES: Partial<Record<Kind, [string, string]>> = {
-  delegation: ["Request", "Response"], review: ["What was asked", "Answer"], guardrail: ["Input", "Message"],
-};
-
-const CHATS: ReadonlySet<Kind> = new Set<Kind>(["task", "turn", "llm", "attempt"]);
 
 interface Tab {
   key: string;
@@ -72,8 +65,8 @@ export function Drawer({ view, link }: { view: View; link: Link | null }) {
 
 /** The span whose details tell of this one: an attempt's conversation is that of its call. */
 function sourceOf(row: Row): string | null {
-  if (row.kind === "phase" || row.kind === "wait") return null;
-  return row.kind === "attempt" ? (row.parent_id ?? row.span_id) : row.span_id;
+  const { source } = detailsFor(row.kind);
+  return source === "none" ? null : source === "parent" ? (row.parent_id ?? row.span_id) : row.span_id;
 }
 
 function headline(row: Row): string {
@@ -99,7 +92,7 @@ function Path({ row, view }: { row: Row; view: View }) {
         const isLast = k === steps.length - 1;
         const name = titleOf(step);
         return isLast
-          ? <b class="et-step"><span class="et-kind">{KIND_TRAITS[step.kind].title}</span>{name}</b>
+          ? <b class="et-step"><span class="et-kind">{kindTitle(step.kind)}</span>{name}</b>
           : <><button class="et-link et-step" onClick={() => view.select(step.span_id)}>{name}</button><span class="et-slash">›</span></>;
       })}
     </nav>
@@ -119,7 +112,7 @@ function tabsOf(row: Row, details: Details | undefined, view: View, link: Link |
     key: "summary", title: "Summary",
     body: <><Facts row={row} view={view} /><Outcome row={row} details={details} live={live} waiting={waiting} /></>,
   }];
-  const hasChat = CHATS.has(row.kind) && (calls.length > 0 || row.kind === "attempt" || !!details?.messages.length);
+  const hasChat = detailsFor(row.kind).hasChat && (calls.length > 0 || row.kind === "attempt" || !!details?.messages.length);
   if (hasChat) {
     tabs.push({
       key: "messages", title: "Messages",
@@ -145,7 +138,7 @@ function liveText(row: Row, store: Store, calls: readonly Row[]): string {
 function Outcome({ row, details, live, waiting }: { row: Row; details: Details | undefined; live: string; waiting: ComponentChildren }) {
   const error = details?.error ?? (row.error_type || row.error_message ? { type: row.error_type ?? "Error", message: row.error_message ?? "" } : null);
   const output = live || details?.output;
-  const [asked, answered] = TRADES[row.kind] ?? [null, "Output"];
+  const { input: asked, output: answered } = detailsFor(row.kind);
   const refusals = (row.delegation?.errors ?? []).filter((text) => text !== error?.message);
   return (
     <>

@@ -3,6 +3,7 @@
 import type { ComponentChildren } from "preact";
 import type { View } from "../view/view";
 import type { Row } from "../wire/rows";
+import { traitsOf } from "../wire/traits";
 import { answerOf, fieldLabel, STATUS_NAMES, waitOf } from "../wording/labels";
 import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
 
@@ -36,8 +37,8 @@ export function Facts({ row, view }: { row: Row; view: View }) {
   add("Attempt", row.kind === "attempt" && row.attempt != null && `${row.attempt}${row.max_attempts ? ` of ${row.max_attempts}` : ""}`);
   add("Retried because", row.retry_reason);
   add("Waited after it", row.backoff_ms != null && formatDuration(row.backoff_ms));
-  // What a task or phase spent is the sum of its calls, and says so.
-  const sum = row.kind === "task" || row.kind === "phase" ? "Σ " : "";
+  // What only sums up the attempts beneath it says so (T2).
+  const sum = traitsOf(row.kind).hasTotals ? "Σ " : "";
   add("Tokens in", row.input_tokens != null && sum + tokensIn(row));
   add("Tokens out", row.output_tokens != null && sum + tokensOut(row));
   add("Cost", row.cost != null && sum + formatMoney(row.cost, row.currency));

@@ -4,6 +4,7 @@
 // and a fallback agent's call has a hook. Gaps and questions are in `waits`, what is too short for a bar in `beads`.
 
 import type { Mark } from "../layout/marks";
+import { type Shape, SHAPES } from "../layout/shapes";
 import type { Hue } from "../theme/palette";
 import { glyphOf, modelOf } from "../wording/labels";
 import { formatCount, formatDuration } from "../wording/numbers";
@@ -13,42 +14,30 @@ import { drawGap, drawReview } from "./waits";
 
 const GLYPH = 7;
 
-/** Draws one mark whose interval is on screen. `label` may be left out when the bar is too small for it. */
-export function drawMark(brush: Brush, mark: Mark, box: Box): void {
-  switch (mark.shape) {
-    case "phase":
-      return drawPhase(brush, mark, box);
-    case "task":
-      return drawTask(brush, mark, box);
-    case "backoff":
-    case "wait":
-      return drawGap(brush, mark, box);
-    case "review":
-      return drawReview(brush, mark, box);
-    case "bead":
-      return drawBead(brush, mark, box);
-    case "notch":
-      return drawNotch(brush, mark, box);
-    case "ghost":
-      return;
-    default:
-      return drawBar(brush, mark, box);
-  }
-}
+type Draw = (brush: Brush, mark: Mark, box: Box) => void;
 
-/** The hue of what a mark does, before its status has a say. */
-export function hueOf(mark: Mark): "llm" | "tool" | "wait" {
-  if (mark.shape === "review") return "wait";
-  return mark.shape === "llm" || mark.shape === "attempt" ? "llm" : "tool";
+/** How each shape is drawn. */
+const DRAWINGS: Record<Shape, Draw> = {
+  phase: drawPhase, task: drawTask, work: drawBar, llm: drawBar, attempt: drawBar, tool: drawBar, delegation: drawBar,
+  review: drawReview, plain: drawBar, bead: drawBead, wait: drawGap, backoff: drawGap,
+  notch: drawNotch,
+  // Ghosts have no place on the axis, so the painter asks for them itself.
+  ghost: () => undefined,
+};
+
+/** Draws one mark whose interval is on screen; its label is left out where the bar is too small for it. */
+export function drawMark(brush: Brush, mark: Mark, box: Box): void {
+  DRAWINGS[mark.shape](brush, mark, box);
 }
 
 function drawBar(brush: Brush, mark: Mark, box: Box): void {
   const { ctx, skin } = brush;
   const status = mark.row.status;
-  const hue: Hue = status === "error" ? "error" : status === "cancelled" || status === "interrupted" ? "idle" : hueOf(mark);
+  const isCut = status === "cancelled" || status === "interrupted";
+  const hue: Hue = status === "error" ? "error" : isCut ? "idle" : SHAPES[mark.shape].hue;
   const isOpen = mark.to === null;
   const isHollow = mark.shape === "delegation" && hue === "tool";
-  outline(ctx, box, isOpen ? "open" : hue === "idle" ? "torn" : mark.shape === "delegation" ? "arrow" : "closed", ROUND);
+  outline(ctx, box, isOpen ? "open" : isCut ? "torn" : mark.shape === "delegation" ? "arrow" : "closed", ROUND);
   if (isHollow) {
     fill(ctx, skin.background, 1);
     fill(ctx, skin.hues.tool, 0.16);
@@ -65,9 +54,9 @@ function drawBar(brush: Brush, mark: Mark, box: Box): void {
     stroke(ctx, skin.hues.error, 1);
     ctx.restore();
   } else {
-    fill(ctx, skin.hues[hue], hue === "idle" ? 0.75 : 1);
+    fill(ctx, skin.hues[hue], isCut ? 0.75 : 1);
     if (isOpen) overlay(brush, "stripes", skin.inks[hue], 0.2);
-    else if (hue === "idle") overlay(brush, "back-hatch", skin.background, 0.4);
+    else if (isCut) overlay(brush, "back-hatch", skin.background, 0.4);
   }
   if (isHollow) drawLabel(brush, mark, box, skin.text, skin.hues.tool);
   else if (hue === "error") drawLabel(brush, mark, box, skin.text, skin.hues.error, skin.background);
@@ -123,13 +112,15 @@ function drawLabel(brush: Brush, mark: Mark, box: Box, ink: string, glyphInk: st
   const { ctx, skin } = brush;
   if (box.h < 12 || box.w < GLYPH + 8) return;
   const middle = box.y + box.h / 2;
-  drawGlyph(ctx, mark, box.x + 5 + GLYPH / 2, middle, glyphInk);
-  const room = box.w - GLYPH - 15;
+  const hasGlyph = mark.row.status === "error" || glyphOf(mark.row) !== "";
+  if (hasGlyph) drawGlyph(ctx, mark, box.x + 5 + GLYPH / 2, middle, glyphInk);
+  const start = hasGlyph ? GLYPH + 9 : 6;
+  const room = box.w - start - 6;
   if (room < 14) return;
   ctx.font = labelFont(skin);
   const label = labels(mark).find((text) => measure(ctx, text) <= room);
   if (!label) return;
-  const x = box.x + GLYPH + 9;
+  const x = box.x + start;
   if (halo) {
     ctx.lineJoin = "round";
     ctx.lineWidth = 4;

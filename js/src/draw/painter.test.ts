@@ -2,55 +2,12 @@
 
 // Holds W2 and W3: each meaning by shape as well as by colour, work between rows.
 
-import { beforeAll, expect, it, vi } from "vitest";
-import { Arranger } from "../layout/tracks";
-import { row, ROWS, run, stored } from "../testing/runs";
+import { beforeAll, expect, it } from "vitest";
+import { paint, silenceCanvas } from "../testing/painting";
+import { row, ROWS } from "../testing/runs";
 import { PALETTES } from "../theme/palette";
-import type { Skin } from "../theme/theme";
-import type { Row } from "../wire/rows";
-import { Painter } from "./painter";
-import type { Scene } from "./scene";
 
-const hues = PALETTES.light;
-const skin: Skin = {
-  theme: "light", font: "sans-serif", background: "#fff", text: "#111", muted: "#555", accent: "#00f", hues, inks: hues,
-};
-
-/** Stands where a canvas context would, and remembers what it was told. A letter is six pixels wide. */
-class Pen {
-  readonly texts: string[] = [];
-  readonly rects: { style: unknown; x: number; w: number }[] = [];
-  readonly dashes: number[][] = [];
-  fillStyle: unknown = "";
-
-  static context(): { pen: Pen; ctx: CanvasRenderingContext2D } {
-    const pen = new Pen();
-    const ctx = new Proxy(pen, { get: (target, name) => Reflect.get(target, name) ?? ((): void => undefined) });
-    return { pen, ctx: ctx as unknown as CanvasRenderingContext2D };
-  }
-
-  measureText = (text: string): { width: number } => ({ width: text.length * 6 });
-  fillText = (text: string): void => void this.texts.push(text);
-  fillRect = (x: number, _y: number, w: number): void => void this.rects.push({ style: this.fillStyle, x, w });
-  setLineDash = (dash: number[]): void => void this.dashes.push(dash);
-  createPattern = (): null => null;
-}
-
-function paint(rows: Row[], more: Partial<Scene> = {}): Pen {
-  const { pen, ctx } = Pen.context();
-  const layout = new Arranger().arrange(stored({ rows, run: run() }), new Set());
-  new Painter().paint(ctx, {
-    layout, window: { from: 0, to: 1500 }, width: 1500, height: 600, scrollTop: 0, now: 1000, isRunning: true, isOver: false,
-    selected: null, current: null, hovered: null, skin, ratio: 1, shift: 0, ...more,
-  });
-  return pen;
-}
-
-beforeAll(() => {
-  // jsdom's canvas does nothing but complain; patterns are looked at in a real browser.
-  HTMLCanvasElement.prototype.getContext = (() => null) as never;
-  vi.stubGlobal("DOMMatrix", class {});
-});
+beforeAll(silenceCanvas);
 
 it("says in a row without a bar what it waits for, and no longer what is done", () => {
   expect(paint(ROWS).texts).toContain("after web");
@@ -94,10 +51,10 @@ it("draws as much as there are pixels, not spans, and still every error", () => 
   const calls = Array.from({ length: 20_000 }, (_, k) =>
     row({ span_id: `l${k}`, kind: "llm", parent_id: "t", start_ms: k / 20, end_ms: (k + 1) / 20, status: k === 7777 ? "error" : "ok" }));
   const { rects } = paint([task, ...calls], { isRunning: false });
-  const bars = rects.filter(({ style }) => style === hues.llm);
+  const bars = rects.filter(({ style }) => style === PALETTES.light.llm);
   expect(bars.length).toBeGreaterThan(400);
   expect(bars.length).toBeLessThanOrEqual(1000);
-  const [error] = rects.filter(({ style }) => style === hues.error);
+  const [error] = rects.filter(({ style }) => style === PALETTES.light.error);
   expect(error?.x).toBeCloseTo(7777 / 20, 0);
 });
 

@@ -1,7 +1,8 @@
 // The whole picture: grid, rows, marks, the line of now and the axis, for one moment. It reads a scene and paints it; it
 // keeps nothing but its patterns, starts no timer and asks nobody.
 
-import { isBead, isStop, type Mark, type Shape } from "../layout/marks";
+import { isStop, type Mark } from "../layout/marks";
+import { SHAPES } from "../layout/shapes";
 import { AXIS_HEIGHT } from "../layout/sizes";
 import { ticks, toPixel } from "../layout/time-scale";
 import type { Track } from "../layout/tracks";
@@ -17,9 +18,6 @@ import { Strip } from "./thin-bars";
 const TICK_APART = 84;
 const THIN_PX = 4;
 const BEAD_APART = 13;
-
-/** What is drawn as a strip of pixels where it is too thin for a shape. */
-const STRIPED: ReadonlySet<Shape> = new Set<Shape>(["work", "llm", "attempt", "tool", "delegation", "review"]);
 
 export class Painter {
   #patterns = new Patterns();
@@ -82,8 +80,8 @@ function drawTrack(brush: Brush, scene: Scene, track: Track): void {
     if (!box) continue;
     const isSelected = isPicked(mark, scene.selected);
     const isHovered = isPicked(mark, scene.hovered);
-    if (isBead(mark)) beads.push([mark, box]);
-    else if (STRIPED.has(mark.shape) && box.w < THIN_PX && !isSelected) strip.add(mark, box);
+    if (SHAPES[mark.shape].isBead) beads.push([mark, box]);
+    else if (SHAPES[mark.shape].isThinnable && box.w < THIN_PX && !isSelected) strip.add(mark, box);
     else drawMark(brush, mark, box);
     if ((mark.shape === "task" || isStop(mark)) && (isSelected || isHovered)) rings.push([box, isSelected]);
   }

@@ -1,15 +1,13 @@
 // What one picture shows, and where in it tracks and marks stand in pixels. Everything that draws asks here, so that a bar,
 // the ring around it and the arrow to it cannot stand in different places.
 
-import type { Mark, Shape } from "../layout/marks";
+import type { Mark } from "../layout/marks";
+import { SHAPES } from "../layout/shapes";
 import { AXIS_HEIGHT } from "../layout/sizes";
 import { toPixel, type Window } from "../layout/time-scale";
 import type { Layout, Track } from "../layout/tracks";
 import type { Skin } from "../theme/theme";
 import type { Box } from "./strokes";
-
-/** What may overlap its neighbours, but not end before them. */
-const WHOLE: ReadonlySet<Shape> = new Set<Shape>(["task", "phase", "bead", "notch"]);
 
 export interface Scene {
   readonly layout: Layout;
@@ -52,6 +50,6 @@ export function place(scene: Scene, mark: Mark, top: number): Box | null {
   const x = Math.max(left, -40);
   const end = Math.min(right, scene.width + 40);
   const least = mark.shape === "backoff" || mark.shape === "wait" ? 0 : 2;
-  const gap = WHOLE.has(mark.shape) || mark.to === null ? 0 : 1;
+  const gap = SHAPES[mark.shape].isExact || mark.to === null ? 0 : 1;
   return { x, y: top + mark.top, w: Math.max(end - x - gap, least), h: mark.height };
 }

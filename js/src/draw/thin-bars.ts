@@ -1,7 +1,8 @@
 // Bars that are too thin for a shape, drawn as strips of pixels: what lets a hundred thousand spans be drawn at all.
 
 import type { Mark } from "../layout/marks";
-import { hueOf } from "./bars";
+import { SHAPES } from "../layout/shapes";
+import type { Hue } from "../theme/palette";
 import type { Box, Brush } from "./strokes";
 
 /**
@@ -11,7 +12,7 @@ import type { Box, Brush } from "./strokes";
 export class Strip {
   readonly #brush: Brush;
   readonly #drawnTo = new Map<number, number>();
-  readonly #boxes: Record<"llm" | "tool" | "wait" | "error", Box[]> = { llm: [], tool: [], wait: [], error: [] };
+  readonly #boxes: Record<Hue, Box[]> = { idle: [], llm: [], tool: [], wait: [], error: [] };
 
   constructor(brush: Brush) {
     this.#brush = brush;
@@ -25,12 +26,12 @@ export class Strip {
     if (right < drawn + 1) return;
     this.#drawnTo.set(key, right);
     const x = Math.max(box.x, Math.min(drawn, right - 1));
-    this.#boxes[isError ? "error" : hueOf(mark)].push({ ...box, x, w: right - x });
+    this.#boxes[isError ? "error" : SHAPES[mark.shape].hue].push({ ...box, x, w: right - x });
   }
 
   flush(): void {
     const { ctx, skin } = this.#brush;
-    for (const hue of ["llm", "tool", "wait", "error"] as const) {
+    for (const hue of ["idle", "llm", "tool", "wait", "error"] as const) {
       ctx.fillStyle = skin.hues[hue];
       for (const { x, y, w, h } of this.#boxes[hue]) ctx.fillRect(x, y, w, h);
     }

@@ -2,25 +2,12 @@
 // pixels down. It must not know what stands above or below that row.
 
 import type { Store } from "../store/store";
-import { KIND_TRAITS } from "../wire/kinds";
+import type { KnownKind } from "../wire/kinds";
 import { isError, isHandler, isTask } from "../wire/predicates";
 import type { Row } from "../wire/rows";
+import { entryOf, traitsOf } from "../wire/traits";
+import { type Shape, SHAPES } from "./shapes";
 import { LANE_HEIGHT, PAD, PHASE_HEIGHT } from "./sizes";
-
-/** What a mark looks like; the row says the rest. */
-export type Shape =
-  | "phase" | "task"
-  /** A handler's own time. */
-  | "work"
-  | "llm" | "attempt" | "tool" | "delegation" | "review"
-  /** Beads on the lower edge: mostly too short for a bar. */
-  | "bead"
-  /** Gaps in a model call: held back by a limit, or between two attempts. */
-  | "wait" | "backoff"
-  /** The moment at which work begins anew. */
-  | "notch"
-  /** What has no time yet. */
-  | "ghost";
 
 export interface Mark {
   readonly row: Row;
@@ -49,15 +36,8 @@ const TOOL = { top: 7, height: 15 };
 const WORK = { top: 4, height: 16 };
 const BEAD = { top: 13, height: 11 };
 
-const SHAPES: ReadonlySet<Shape> = new Set<Shape>([
-  "work", "llm", "attempt", "tool", "delegation", "review", "bead", "wait",
-]);
-
 /** True for what can be pointed at and walked along, which the rest only frames. */
-export const isStop = (mark: Mark): boolean => SHAPES.has(mark.shape);
-
-/** Drawn over the bars, because they are small. */
-export const isBead = (mark: Mark): boolean => mark.shape === "bead" || mark.shape === "notch";
+export const isStop = (mark: Mark): boolean => SHAPES[mark.shape].isSelectable;
 
 export function inside(store: Store, task: Row): Inside {
   const rows = store.below(task.span_id, isTask);
@@ -70,7 +50,7 @@ export function inside(store: Store, task: Row): Inside {
     if (found.length) lanes = Math.max(lanes, lane + 1);
     marks.push(...found);
   }
-  const hasCalls = marks.some((mark) => mark.shape !== "bead");
+  const hasCalls = marks.some((mark) => !SHAPES[mark.shape].isBead);
   marks.push(...notches(rows, 0, lanes * LANE_HEIGHT + 2 * PAD));
   marks.sort((a, b) => a.from - b.from);
   const own = taskMark(task, hasCalls, lanes);
@@ -79,7 +59,7 @@ export function inside(store: Store, task: Row): Inside {
 
 /** How many errors arose here: a span that failed because of one inside it is not counted again. */
 function errorsIn(store: Store, task: Row, rows: readonly Row[]): number {
-  const failed = rows.filter((row) => isError(row) && row.kind !== "attempt" && !isTask(row));
+  const failed = rows.filter((row) => isError(row) && !traitsOf(row.kind).isLeaf && !isTask(row));
   const around = new Set<string>();
   for (const row of failed) {
     for (let at = row.parent_id; at && at !== task.span_id && !around.has(at); at = store.row(at)?.parent_id) around.add(at);
@@ -98,21 +78,27 @@ function laneOf(store: Store, row: Row): number {
   return 0;
 }
 
+/** What each kind is drawn as, from the top of its lane on; the kinds that are not here are drawn as their traits say. */
+const MARKS: Partial<Record<KnownKind, (store: Store, row: Row, top: number) => Mark[]>> = {
+  llm: (store, row, top) => callMarks(row, store.children(row.span_id), top + LLM.top),
+  // The attempts and waits of a call are drawn with it, and tasks have rows of their own.
+  attempt: () => [],
+  wait: () => [],
+  task: () => [],
+  phase: () => [],
+  // Turns only frame what is in them.
+  turn: () => [],
+  // The tool by which work is handed on is no work of its own.
+  tool: (store, row, top) => store.children(row.span_id).some((child) => child.kind === "delegation")
+    ? [] : [markOf(row, "tool", top + TOOL.top, TOOL.height)],
+  delegation: (_, row, top) => [markOf(row, "delegation", top + TOOL.top, TOOL.height)],
+  review: (_, row, top) => [markOf(row, "review", top + WORK.top, WORK.height)],
+};
+
 function marksOf(store: Store, row: Row, top: number): Mark[] {
-  switch (row.kind) {
-    case "llm":
-      return callMarks(row, store.children(row.span_id), top + LLM.top);
-    case "tool":
-      // The tool by which work is handed on is no work of its own.
-      return store.children(row.span_id).some((child) => child.kind === "delegation")
-        ? [] : [markOf(row, "tool", top + TOOL.top, TOOL.height)];
-    case "delegation":
-      return [markOf(row, "delegation", top + TOOL.top, TOOL.height)];
-    case "review":
-      return [markOf(row, "review", top + WORK.top, WORK.height)];
-    default:
-      return KIND_TRAITS[row.kind].isBead ? [markOf(row, "bead", top + BEAD.top, BEAD.height)] : [];
-  }
+  const draw = entryOf(MARKS, row.kind);
+  if (draw) return draw(store, row, top);
+  return traitsOf(row.kind).isBead ? [markOf(row, "bead", top + BEAD.top, BEAD.height)] : [markOf(row, "plain", top + TOOL.top, TOOL.height)];
 }
 
 /** A model call: one bar, or its attempts and what lies between them when there was more than one, or a wait. */

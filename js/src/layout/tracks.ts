@@ -4,7 +4,8 @@
 import type { Store } from "../store/store";
 import { isError, isTask } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { inside, type Inside, type Mark, markOf, phaseMarks } from "./marks";
+import { type Inside, inside, type Mark, markOf, phaseMarks } from "./marks";
+import { SHAPES } from "./shapes";
 import { LANE_HEIGHT, PAD, PHASE_HEIGHT } from "./sizes";
 
 /** A row of the chart and of the gutter beside it. */
@@ -42,8 +43,6 @@ export interface Layout {
 export const EMPTY: Layout = { tracks: [], handovers: [], height: 0, done: new Set() };
 /** Where the bars of a closed phase stand: its own line above, model calls and tools pressed together below. */
 const FOLDED = { llm: 9, tool: 16, height: 6 };
-const UPPER: ReadonlySet<string> = new Set(["llm", "attempt"]);
-const LOWER: ReadonlySet<string> = new Set(["work", "tool", "delegation", "review"]);
 
 interface Cached extends Inside {
   readonly revision: number;
@@ -127,8 +126,8 @@ export class Arranger {
 
 function press(mark: Mark): Mark[] {
   const { height } = FOLDED;
-  if (UPPER.has(mark.shape)) return [{ ...mark, top: FOLDED.llm, height }];
-  return LOWER.has(mark.shape) ? [{ ...mark, top: FOLDED.tool, height }] : [];
+  const { collapsed } = SHAPES[mark.shape];
+  return collapsed === null ? [] : [{ ...mark, top: collapsed === "upper" ? FOLDED.llm : FOLDED.tool, height }];
 }
 
 /** Phases and loose tasks in the order of the plan; a span whose parent is unknown stands as a row of its own. */

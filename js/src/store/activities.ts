@@ -1,8 +1,8 @@
 // What runs now, by name: one entry per task at work, with what it is busy with. Pure.
 
-import type { Kind } from "../wire/kinds";
 import { isTask } from "../wire/predicates";
-import type { Run } from "../wire/rows";
+import type { Row, Run } from "../wire/rows";
+import { traitsOf } from "../wire/traits";
 import { glyphOf, titleOf } from "../wording/labels";
 import type { Store } from "./store";
 
@@ -16,7 +16,8 @@ export interface Activity {
   readonly began: number | null;
 }
 
-const BUSY: ReadonlySet<Kind> = new Set<Kind>(["tool", "delegation", "review"]);
+// The kernel names the tool by which work is handed on; beside it, to whom says more.
+const isBusy = (row: Row): boolean => traitsOf(row.kind).isActivity || row.kind === "delegation";
 
 /** The tasks at work in the kernel's order, the first `most` of them with what they are at, and how many there are. */
 export function activitiesOf(store: Store, run: Run, most: number): { shown: Activity[]; total: number } {
@@ -29,7 +30,7 @@ function activity(store: Store, home: string): Activity {
   const task = store.row(home);
   const open = store.below(home, isTask).filter((row) => row.status === "running" || row.status === "waiting");
   const parents = new Set(open.map((row) => row.parent_id));
-  const calls = open.filter((row) => row.kind === "llm" || (BUSY.has(row.kind) && !parents.has(row.span_id)));
+  const calls = open.filter((row) => row.kind === "llm" || (isBusy(row) && !parents.has(row.span_id)));
   const first = calls[0];
   return {
     span: first?.span_id ?? home,

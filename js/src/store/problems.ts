@@ -1,6 +1,7 @@
 // Where the errors and retries of a run are, in the order of time: what the chips of the status line jump to.
 
 import type { Row } from "../wire/rows";
+import { traitsOf } from "../wire/traits";
 import type { Store } from "./store";
 
 /** The next span with a problem after `from`, around to the first; null when there is none. */
@@ -16,7 +17,7 @@ const isRetried = (row: Row): boolean =>
 
 /** Failed spans where the failure arose: a parent that failed because of its child is not told twice. */
 function errors(store: Store): Row[] {
-  const failed = [...store.rows()].filter((row) => row.status === "error" && row.kind !== "attempt");
+  const failed = [...store.rows()].filter((row) => row.status === "error" && !traitsOf(row.kind).isLeaf);
   const parents = new Set(failed.flatMap((row) => ancestors(store, row)));
   return failed.filter((row) => !parents.has(row.span_id));
 }

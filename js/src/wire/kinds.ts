@@ -1,5 +1,6 @@
 // Made by `make wire-types` from ensemble_notebook/trace/spans/span_kinds.py: change the table there.
-// Data alone: how a kind is drawn stands in the rooms that draw.
+// Data alone: how a kind is drawn stands in `layout/marks` and `draw/bars`, and what its details are in
+// `details/kind-details`. Each of them has a plain answer for a kind that it does not name, or that is not in this table.
 
 export interface KindTraits {
   /** What a person calls one. */
@@ -8,26 +9,28 @@ export interface KindTraits {
   readonly sign: string;
   /** True for what is drawn as a small bead, since it is mostly too short for a bar. */
   readonly isBead: boolean;
+  /** True for what holds tokens and cost itself: all sums are made of these. */
+  readonly isLeaf: boolean;
+  /** True for what sums up the leaves beneath it. */
+  readonly hasTotals: boolean;
+  /** True for what views name when they say what goes on right now. */
+  readonly isActivity: boolean;
 }
 
-/** What stands for a kind that only a later version knows. */
-export const OTHER_KIND = "other";
-
 const TRAITS = {
-  phase: { title: "Phase", sign: "", isBead: false },
-  task: { title: "Task", sign: "▪", isBead: false },
-  turn: { title: "Turn", sign: "", isBead: false },
-  llm: { title: "Model call", sign: "◆", isBead: false },
-  attempt: { title: "Attempt", sign: "◆", isBead: false },
-  wait: { title: "Wait", sign: "", isBead: false },
-  tool: { title: "Tool call", sign: "▪", isBead: false },
-  delegation: { title: "Delegation", sign: "▸", isBead: false },
-  review: { title: "Review", sign: "", isBead: false },
-  guardrail: { title: "Guardrail", sign: "", isBead: true },
-  memory: { title: "Memory", sign: "", isBead: true },
-  other: { title: "Span", sign: "", isBead: true },
-} as const;
+  phase: { title: "Phase", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: false },
+  task: { title: "Task", sign: "▪", isBead: false, isLeaf: false, hasTotals: true, isActivity: false },
+  turn: { title: "Turn", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: false },
+  llm: { title: "Model call", sign: "◆", isBead: false, isLeaf: false, hasTotals: true, isActivity: true },
+  attempt: { title: "Attempt", sign: "◆", isBead: false, isLeaf: true, hasTotals: false, isActivity: false },
+  wait: { title: "Wait", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false },
+  tool: { title: "Tool call", sign: "▪", isBead: false, isLeaf: false, hasTotals: false, isActivity: true },
+  delegation: { title: "Delegation", sign: "▸", isBead: false, isLeaf: false, hasTotals: true, isActivity: false },
+  review: { title: "Review", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: true },
+  guardrail: { title: "Guardrail", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false },
+  memory: { title: "Memory", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false },
+} as const satisfies Record<string, KindTraits>;
 
-export type Kind = keyof typeof TRAITS;
+export type KnownKind = keyof typeof TRAITS;
 
-export const KIND_TRAITS: Readonly<Record<Kind, KindTraits>> = TRAITS;
+export const KIND_TRAITS: Readonly<Record<KnownKind, KindTraits>> = TRAITS;

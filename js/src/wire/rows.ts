@@ -1,7 +1,7 @@
 // The rows and the run as the kernel sends them: plain declarations with the names of the frames' columns. Nothing here is
 // code, so that the file can be made from Python's list of columns; what reads a row that came from elsewhere is in `reader`.
 
-import type { Kind } from "./kinds";
+import type { Kind } from "./traits";
 
 export const STATUSES = ["pending", "running", "waiting", "ok", "error", "cancelled", "interrupted", "skipped"] as const;
 export const RUN_STATUSES = [

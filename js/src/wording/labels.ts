@@ -1,7 +1,8 @@
 // What spans are called: one vocabulary for bars, tooltips, drawer and status line. Pure; words only.
 
-import { KIND_TRAITS } from "../wire/kinds";
+import type { KnownKind } from "../wire/kinds";
 import type { Row, Status } from "../wire/rows";
+import { entryOf, type Kind, traitsOf } from "../wire/traits";
 
 export const STATUS_NAMES: Record<Status, string> = {
   pending: "pending", running: "running", waiting: "waiting", ok: "done", error: "failed", cancelled: "cancelled",
@@ -19,33 +20,24 @@ const OPERATIONS: Record<string, string> = { retrieve: "recall", store: "remembe
 
 /** The sign that a span has in front of its name; empty where it has none. */
 export function glyphOf(row: Row): string {
-  if ((row.kind === "llm" || row.kind === "attempt") && row.is_fallback) return "↳";
-  return KIND_TRAITS[row.kind].sign;
+  const { sign } = traitsOf(row.kind);
+  return sign === "◆" && row.is_fallback ? "↳" : sign;
 }
 
 export const modelOf = (row: Row): string => row.model ?? row.name;
 
-/** What a span is called where its row is not beside it. */
-export function titleOf(row: Row): string {
-  switch (row.kind) {
-    case "llm":
-      return modelOf(row);
-    case "attempt":
-      return `attempt ${row.attempt ?? ""}`;
-    case "tool":
-      return row.tool ?? row.name;
-    case "delegation":
-      return row.delegate_to ?? row.name;
-    case "review":
-      return SUBJECTS[row.review?.subject ?? ""] ?? row.name;
-    case "wait":
-      return waitOf(row);
-    case "memory":
-      return row.memory ? `${OPERATIONS[row.memory.operation] ?? row.memory.operation} ${row.memory.scope}` : row.name;
-    default:
-      return row.name;
-  }
-}
+/** What a span is called where its row is not beside it; the kinds that are not here go by their names. */
+const TITLES: Partial<Record<KnownKind, (row: Row) => string>> = {
+  llm: (row) => modelOf(row),
+  attempt: (row) => `attempt ${row.attempt ?? ""}`,
+  tool: (row) => row.tool ?? row.name,
+  delegation: (row) => row.delegate_to ?? row.name,
+  review: (row) => SUBJECTS[row.review?.subject ?? ""] ?? row.name,
+  wait: (row) => waitOf(row),
+  memory: (row) => row.memory ? `${OPERATIONS[row.memory.operation] ?? row.memory.operation} ${row.memory.scope}` : row.name,
+};
+
+export const titleOf = (row: Row): string => entryOf(TITLES, row.kind)?.(row) ?? row.name;
 
 /** What a call waits for: `rate limit`, `budget`. */
 export const waitOf = (row: Row): string => (row.wait ?? row.name).replace(/_/g, " ");
@@ -62,6 +54,9 @@ export function answerOf(row: Row): string {
 
 /** A field of a definition as a person reads it: `max_output_retries` is "Max output retries". */
 export const fieldLabel = (field: string): string => {
-  const words = field.replace(/_/g, " ");
+  const words = field.replace(/[_-]+/g, " ").trim();
   return words.charAt(0).toUpperCase() + words.slice(1);
 };
+
+/** What a person calls a kind; one that only a later version knows goes by its own name. */
+export const kindTitle = (kind: Kind): string => traitsOf(kind).title || fieldLabel(kind) || "Span";

@@ -1,0 +1,52 @@
+// A picture without a screen, for the tests beside the modules; never bundled, because no entry imports it.
+
+import { vi } from "vitest";
+import { Painter } from "../draw/painter";
+import type { Scene } from "../draw/scene";
+import { Arranger } from "../layout/tracks";
+import { PALETTES } from "../theme/palette";
+import type { Skin } from "../theme/theme";
+import type { Row } from "../wire/rows";
+import { run, stored } from "./runs";
+
+const hues = PALETTES.light;
+const skin: Skin = {
+  theme: "light", font: "sans-serif", background: "#fff", text: "#111", muted: "#555", accent: "#00f", hues, inks: hues,
+};
+
+/** Stands where a canvas context would, and remembers what it was told. A letter is six pixels wide. */
+export class RecordingContext {
+  readonly texts: string[] = [];
+  readonly rects: { style: unknown; x: number; w: number }[] = [];
+  readonly dashes: number[][] = [];
+  fillStyle: unknown = "";
+
+  static context(): { calls: RecordingContext; ctx: CanvasRenderingContext2D } {
+    const calls = new RecordingContext();
+    const ctx = new Proxy(calls, { get: (target, name) => Reflect.get(target, name) ?? ((): void => undefined) });
+    return { calls, ctx: ctx as unknown as CanvasRenderingContext2D };
+  }
+
+  readonly measureText = (text: string): { width: number } => ({ width: text.length * 6 });
+  readonly fillText = (text: string): void => void this.texts.push(text);
+  readonly fillRect = (x: number, _y: number, w: number): void => void this.rects.push({ style: this.fillStyle, x, w });
+  readonly setLineDash = (dash: number[]): void => void this.dashes.push(dash);
+  readonly createPattern = (): null => null;
+}
+
+/** jsdom's canvas does nothing but complain; patterns are looked at in a real browser. */
+export function silenceCanvas(): void {
+  HTMLCanvasElement.prototype.getContext = (() => null) as never;
+  vi.stubGlobal("DOMMatrix", class {});
+}
+
+/** Paints the rows of a run, and gives what was drawn. */
+export function paint(rows: Row[], more: Partial<Scene> = {}): RecordingContext {
+  const { calls, ctx } = RecordingContext.context();
+  const layout = new Arranger().arrange(stored({ rows, run: run() }), new Set());
+  new Painter().paint(ctx, {
+    layout, window: { from: 0, to: 1500 }, width: 1500, height: 600, scrollTop: 0, now: 1000, isRunning: true, isOver: false,
+    selected: null, current: null, hovered: null, skin, ratio: 1, shift: 0, ...more,
+  });
+  return calls;
+}
