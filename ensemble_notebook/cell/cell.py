@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from ensemble_notebook.cell.binding.assembly import Assembly
-from ensemble_notebook.cell.binding.names import Resolver
-from ensemble_notebook.cell.reading.drafts import Draft
-from ensemble_notebook.cell.text.mistakes import Notice, Report
-from ensemble_notebook.cell.text.source import Source
+from ensemble_notebook.cell.binding.ensemble_builder import EnsembleBuilder
+from ensemble_notebook.cell.binding.name_resolver import NameResolver
+from ensemble_notebook.cell.reading.sections import Section
+from ensemble_notebook.cell.text.mistakes import MistakeReport, Notice
+from ensemble_notebook.cell.text.source_text import SourceText
 from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, make_plan
@@ -42,8 +42,8 @@ class Cell:
     missing: tuple[str, ...]
     notices: tuple[Notice, ...]
     warnings: tuple[str, ...]
-    _source: Source
-    _draft: Draft
+    _source: SourceText
+    _section: Section
     _namespace: Mapping[str, Any] | None
 
     @property
@@ -73,8 +73,8 @@ class Cell:
         """
         from ensemble_notebook.ensemble.ensemble import Ensemble
 
-        report = Report(self._source)
+        report = MistakeReport(self._source)
         with report:
-            resolver = Resolver(self._namespace if namespace is None else namespace, imports=True)
-            ensemble, _ = Assembly(self._draft, resolver, self.inputs, report).make(Ensemble)
+            resolver = NameResolver(self._namespace if namespace is None else namespace, imports=True)
+            ensemble, _ = EnsembleBuilder(self._section, resolver, self.inputs, report).make(Ensemble)
         return ensemble

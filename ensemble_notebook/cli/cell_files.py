@@ -63,7 +63,7 @@ def validate_file(arguments: Namespace) -> None:
 
 def _read(arguments: Namespace, *, needs_inputs: bool) -> tuple[Cell, Options]:
     """The cell of a file; the options on its first line count where the command line does not say otherwise."""
-    from ensemble_notebook.cell.reader import read_cell
+    from ensemble_notebook.cell.cell_reader import read_cell
 
     try:
         text = sys.stdin.read() if arguments.file == STDIN else Path(arguments.file).read_text(encoding="utf-8-sig")

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_notebook.cell.language.cell_schema import SCOPES
-from ensemble_notebook.cell.reader import read_cell
+from ensemble_notebook.cell.cell_reader import read_cell
+from ensemble_notebook.cell.language.cell_schema import SCHEMAS
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "cell.md").read_text()
 EXAMPLES = re.findall(r"^```yaml\n(.+?)^```$", GUIDE, flags=re.MULTILINE | re.DOTALL)
-WORDS = sorted({word for scope in SCOPES for word in scope.known})
+WORDS = sorted({word for schema in SCHEMAS for word in schema.known})
 
 
 class Prompts:

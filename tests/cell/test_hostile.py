@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ensemble_notebook.cell.language import cell_schema as schema
-from ensemble_notebook.cell.reader import read_cell
+from ensemble_notebook.cell.cell_reader import read_cell
+from ensemble_notebook.cell.language import cell_schema
 from ensemble_notebook.cell.text.mistakes import CellError
 from tests.cell.test_mutation import CELLS, NAMESPACE
 
@@ -20,7 +20,7 @@ PIECES = [
     *[" #", "\t", "null", "1e999", "0x", ".nan", '"\\ud800"', '"\\U00110000"', "description: ", "goal: ", "name: "],
     *["a", "é", "\U0001f600"],
 ]
-WORDS = sorted({word for scope in schema.SCOPES for word in scope.known})
+WORDS = sorted({word for schema in cell_schema.SCHEMAS for word in schema.known})
 
 
 def check(text):
@@ -86,20 +86,22 @@ def test_any_data_in_any_place_is_a_cell_or_mistakes(data):
     check(json.dumps(data))
 
 
-@pytest.mark.parametrize("word", sorted({*schema.CELL.words, *schema.CELL.keys}))
+@pytest.mark.parametrize("word", sorted({*cell_schema.CELL.words, *cell_schema.CELL.keys}))
 @given(value=DATA)
 @settings(max_examples=20)
 def test_any_value_of_any_word_of_the_cell_is_a_cell_or_mistakes(word, value):
     check(json.dumps({"tasks": {"a": "x", "b": "y"}, "agents": {"A": {"goal": "g"}}} | {word: value}))
 
 
-@pytest.mark.parametrize("scope", [schema.TASK, schema.AGENT, schema.PHASE], ids=lambda scope: scope.name)
+@pytest.mark.parametrize(
+    "schema", [cell_schema.TASK, cell_schema.AGENT, cell_schema.PHASE], ids=lambda schema: schema.name
+)
 @given(data=st.data())
-def test_any_value_of_any_word_of_a_member_is_a_cell_or_mistakes(scope, data):
-    value = {data.draw(st.sampled_from(sorted(scope.keys))): data.draw(DATA)}
+def test_any_value_of_any_word_of_a_member_is_a_cell_or_mistakes(schema, data):
+    value = {data.draw(st.sampled_from(sorted(schema.keys))): data.draw(DATA)}
     member = {"description": "x", "goal": "g", "tasks": {"c": "z"}}
-    known = {name: text for name, text in member.items() if name in scope.keys}
-    check(json.dumps({"phases": {"p": {"a": "x"}}, "agents": {}} | {f"{scope.name}s": {"a": known | value}}))
+    known = {name: text for name, text in member.items() if name in schema.keys}
+    check(json.dumps({"phases": {"p": {"a": "x"}}, "agents": {}} | {f"{schema.name}s": {"a": known | value}}))
 
 
 def test_alias_bomb_is_refused_at_its_anchors():

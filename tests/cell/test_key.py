@@ -2,25 +2,25 @@
 
 import pytest
 
-from ensemble_notebook.cell.language import cell_schema as schema
+from ensemble_notebook.cell.language import cell_schema
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, Workflow
 from tests.support.cell import assert_mistakes, links, mistakes_of, read
 
 
 def test_every_field_of_every_definition_has_words():
-    assert schema.unknown_fields() == []
+    assert cell_schema.find_unnamed_fields() == []
 
 
 def test_every_key_says_what_it_takes_and_means():
-    assert all(key.meaning and key.kind.value for scope in schema.SCOPES for key in scope.keys.values())
+    assert all(key.meaning and key.kind.value for schema in cell_schema.SCHEMAS for key in schema.keys.values())
 
 
 def test_defaults_come_from_the_definitions():
-    assert schema.AGENT.keys["max_iterations"].default == 25
-    assert schema.AGENT.keys["llm_timeout"].default == 60.0
-    assert schema.CELL.keys["error_strategy"].default is ErrorStrategy.FAIL_FAST
-    assert schema.AGENT.keys["goal"].is_required
-    assert not schema.AGENT.keys["role"].is_required
+    assert cell_schema.AGENT.keys["max_iterations"].default == 25
+    assert cell_schema.AGENT.keys["llm_timeout"].default == 60.0
+    assert cell_schema.CELL.keys["error_strategy"].default is ErrorStrategy.FAIL_FAST
+    assert cell_schema.AGENT.keys["goal"].is_required
+    assert not cell_schema.AGENT.keys["role"].is_required
 
 
 def test_every_top_level_key_reaches_the_ensemble():

@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
+from ensemble_notebook.cell.cell_reader import read_cell
 from ensemble_notebook.cell.language.cell_schema import AGENT
-from ensemble_notebook.cell.reader import read_cell
 from ensemble_notebook.cell.text.mistakes import CellError
 from ensemble_notebook.errors import ValidationError
 from tests.support.cell import mistakes_of

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.cell.cell import Cell
-from ensemble_notebook.cell.language import cell_schema as schema
-from ensemble_notebook.cell.reader import read_cell
-from ensemble_notebook.cell.text.mistakes import CellError, Report
-from ensemble_notebook.cell.text.source import Source
+from ensemble_notebook.cell.cell_reader import read_cell
+from ensemble_notebook.cell.language import cell_schema
+from ensemble_notebook.cell.text.mistakes import CellError, MistakeReport
+from ensemble_notebook.cell.text.source_text import SourceText
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 from ensemble_notebook.cell.text.yaml_tree import read_tree
 from ensemble_notebook.domain.definitions.definition import Checked, field_names
@@ -20,7 +20,7 @@ from tests.support.cell import Echo
 
 GRAPH = """\
 llm: mine
-name: Report
+name: MistakeReport
 error_strategy: continue_on_error
 max_concurrency: 3
 verbose: true
@@ -258,7 +258,7 @@ def shape(text: str) -> Any:
             return float(text)
         return text.lower() if CASELESS.fullmatch(text) else text, node.is_plain or node.is_block
 
-    return of(read_tree(Report(Source(text))))
+    return of(read_tree(MistakeReport(SourceText(text))))
 
 
 def lines_of(text: str) -> list[str]:
@@ -278,7 +278,7 @@ def keys_of_language() -> list[tuple[str, int, int, str]]:
         for name, text in CELLS.items()
         for number, line in enumerate(lines_of(text))
         for match in pattern.finditer(line)
-        if any(match[1] in scope.known for scope in schema.SCOPES)
+        if any(match[1] in schema.known for schema in cell_schema.SCHEMAS)
     ]
 
 

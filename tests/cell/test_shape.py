@@ -6,7 +6,7 @@ from typing import TypedDict
 
 import pytest
 
-from ensemble_notebook.cell.reader import read_cell
+from ensemble_notebook.cell.cell_reader import read_cell
 from tests.support.cell import assert_mistakes, read
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_notebook.cell.reader import read_cell
+from ensemble_notebook.cell.cell_reader import read_cell
 from ensemble_notebook.cell.text.mistakes import CellError
 from ensemble_notebook.memory.in_memory_store import InMemoryStore
 from ensemble_notebook.memory.sqlite_memory import SqliteMemory

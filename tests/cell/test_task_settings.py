@@ -3,7 +3,7 @@
 import pytest
 
 from ensemble_notebook import Ensemble, InMemoryStore
-from ensemble_notebook.cell.language.vocabulary import Kind, Word
+from ensemble_notebook.cell.language.vocabulary import ValueKind, Word
 from ensemble_notebook.domain.definitions.definition import read_settings
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.review import Review
@@ -73,4 +73,4 @@ def test_settings_in_a_trace_hold_no_secret():
 
 def test_word_for_a_function_without_its_label_is_refused_when_the_vocabulary_is_written():
     with pytest.raises(ValueError, match="needs a label: 'who is asked'"):
-        Word(Kind.OBJECTS, "who is asked")
+        Word(ValueKind.OBJECTS, "who is asked")

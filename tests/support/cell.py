@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ensemble_notebook.cell.cell import Cell
-from ensemble_notebook.cell.reader import read_cell
+from ensemble_notebook.cell.cell_reader import read_cell
 from ensemble_notebook.cell.text.mistakes import CellError, Mistake
 
 

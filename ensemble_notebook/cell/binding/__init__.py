@@ -1,1 +1,1 @@
-"""From drafts to definitions: names resolved, references followed, inputs found."""
+"""From sections to definitions: names resolved, references followed, inputs found."""

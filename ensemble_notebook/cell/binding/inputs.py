@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ensemble_notebook.cell.reading.drafts import Draft, Written
-from ensemble_notebook.cell.text.mistakes import Report, listed, meant, nearest_name, quoted
-from ensemble_notebook.cell.text.source import OPTIONS, Place, Source
+from ensemble_notebook.cell.reading.sections import KeyValue, Section
+from ensemble_notebook.cell.text.mistakes import MistakeReport, find_nearest_name, join_names, quote, suggest_name
+from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.domain.definitions.templates import is_variable_name, variables
 
 
@@ -33,40 +33,40 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class TemplateText:
     """A text of the cell that may hold variables, and where it is written."""
 
     text: str
-    written: Written
+    key_value: KeyValue
 
 
-def templates(drafts: Iterable[Draft], fields: tuple[str, ...]) -> list[Template]:
+def collect_templates(sections: Iterable[Section], fields: tuple[str, ...]) -> list[TemplateText]:
     """The texts of these fields, in the order of the cell."""
     return [
-        Template(draft.values[name], draft.written[name])
-        for draft in drafts
+        TemplateText(section.values[name], section.key_values[name])
+        for section in sections
         for name in fields
-        if name in draft.written and isinstance(draft.values.get(name), str)
+        if name in section.key_values and isinstance(section.values.get(name), str)
     ]
 
 
 def find_inputs(
-    texts: Iterable[Template],
-    top: Draft,
+    texts: Iterable[TemplateText],
+    top: Section,
     options: Mapping[str, Any],
     namespace: Mapping[str, Any] | None,
-    report: Report,
+    report: MistakeReport,
     *,
     is_strict: bool,
 ) -> Inputs:
     """Find a value for every variable of the texts; report, all together, those that have none if `is_strict`."""
-    written: dict[str, Any] = top.values.get("inputs", {})
-    found = Inputs({**written, **options})
+    declared: dict[str, Any] = top.values.get("inputs", {})
+    found = Inputs({**declared, **options})
     for name in [name for name in found.values if not is_variable_name(name)]:
-        place = top.place_of("inputs", name) if name in written else OPTIONS
-        report.mistake(place, f"the input {quoted(name)} can't be a variable.", "Use ASCII letters, digits and _.")
+        place = top.find_place("inputs", name) if name in declared else OPTIONS
+        report.add_mistake(place, f"the input {quote(name)} can't be a variable.", "Use ASCII letters, digits and _.")
         del found.values[name]
-    first: dict[str, Template] = {}
+    first: dict[str, TemplateText] = {}
     for template in texts:
         for name in variables(template.text):
             first.setdefault(name, template)
@@ -74,22 +74,22 @@ def find_inputs(
     for name in found.variables:
         if name not in found.values and namespace is not None and _is_value(namespace, name):
             found.values[name] = namespace[name]
-    unreadable = top.key_places("inputs").keys() - written.keys()
+    unreadable = top.find_key_places("inputs").keys() - declared.keys()
     found.missing = tuple(name for name in found.variables if name not in found.values and name not in unreadable)
     _report_unused(found, top, options, report)
-    if is_strict and ("inputs" in top.values or "inputs" not in top.written):
+    if is_strict and ("inputs" in top.values or "inputs" not in top.key_values):
         for name in found.missing:
-            _report_missing(name, place_of_variable(first[name], name, report.source), found, namespace, report)
+            _report_missing(name, find_variable_place(first[name], name, report.source), found, namespace, report)
     return found
 
 
-def place_of_variable(template: Template, name: str, source: Source) -> Place:
+def find_variable_place(template: TemplateText, name: str, source: SourceText) -> Place:
     """Where ``{name}`` stands; the whole value where it is written with escapes."""
-    node = template.written.value
+    node = template.key_value.value
     pattern = re.compile(r"\{\{\w+\}\}|(\{" + re.escape(name) + r"\})", re.ASCII)
     for match in pattern.finditer(source.text, node.start, node.end):
         if match[1]:
-            return source.place(match.start(), match.end())
+            return source.locate(match.start(), match.end())
     return node.place
 
 
@@ -100,26 +100,26 @@ def _is_value(namespace: Mapping[str, Any], name: str) -> bool:
 
 
 def _report_missing(
-    name: str, place: Place, found: Inputs, namespace: Mapping[str, Any] | None, report: Report
+    name: str, place: Place, found: Inputs, namespace: Mapping[str, Any] | None, report: MistakeReport
 ) -> None:
-    close = meant(name, (each for each in found.values if each not in found.variables))
+    close = suggest_name(name, (each for each in found.values if each not in found.variables))
     if not close and namespace is not None and name in namespace:
         close = f" The notebook's {name!r} is a function, a class or a module."
     hint = f"Pass `-i {name}=...`, add it to `inputs:`, or set {name} in a cell above; {{{{{name}}}}} stays as it is."
-    report.mistake(place, f"{{{name}}} has no value.{close}", hint)
+    report.add_mistake(place, f"{{{name}}} has no value.{close}", hint)
 
 
-def _report_unused(found: Inputs, top: Draft, options: Mapping[str, Any], report: Report) -> None:
+def _report_unused(found: Inputs, top: Section, options: Mapping[str, Any], report: MistakeReport) -> None:
     """A value that no text uses may be for a handler; where it nearly fits a variable without value, it is misspelt."""
     used = set(found.variables)
-    places = top.key_places("inputs")
+    places = top.find_key_places("inputs")
     for name in found.values:
         if name in used:
             continue
         place = OPTIONS if name in options else places.get(name, top.place)
-        close = nearest_name(name, found.missing)
+        close = find_nearest_name(name, found.missing)
         if close is not None:
-            hint = f"The texts use: {listed(found.variables)}."
-            report.mistake(place, f"no text uses the input {name!r}. Did you mean {close!r}?", hint)
+            hint = f"The texts use: {join_names(found.variables)}."
+            report.add_mistake(place, f"no text uses the input {name!r}. Did you mean {close!r}?", hint)
         else:
-            report.notice(place, f"no text uses the input {name!r}.")
+            report.add_notice(place, f"no text uses the input {name!r}.")

@@ -48,7 +48,7 @@ class AmountError(ValueError):
         self.hint = hint
 
 
-def _shown(text: str, form: str) -> str:
+def _clean(text: str, form: str) -> str:
     """The text as messages show it.
 
     Raises:
@@ -71,7 +71,7 @@ def read_rate(text: str) -> dict[str, Any]:
     Raises:
         AmountError: it is no rate.
     """
-    shown = _shown(text, _RATE_FORM)
+    shown = _clean(text, _RATE_FORM)
     match = _RATE.fullmatch(shown)
     if match is None:
         raise AmountError(f"{shown!r} is no rate.", _RATE_FORM)
@@ -89,7 +89,7 @@ def read_budget(text: str) -> dict[str, Any]:
     Raises:
         AmountError: a part of it is no limit.
     """
-    shown = _shown(text, _BUDGET_FORM)
+    shown = _clean(text, _BUDGET_FORM)
     found: dict[str, Any] = {}
     for part in re.split(r"\s*,\s+|\s+and\s+", shown):
         limit = _limit(part)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.vocabulary import OF_THE_DEFINITION, Kind, Word, Words
+from ensemble_notebook.cell.language.vocabulary import OF_THE_DEFINITION, ValueKind, Word, Words
 from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
@@ -42,7 +42,7 @@ class Key:
     is_required: bool = False
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ValueKind:
         """What it takes."""
         return self.word.kind
 
@@ -53,7 +53,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Scope:
+class SectionSchema:
     """A place in a cell where certain keys are valid.
 
     Attributes:
@@ -61,14 +61,14 @@ class Scope:
         label: the same with its article, for messages.
         keys: the valid ones, in the order of the definition.
         definition: what is made of it; None for places that are read only.
-        spreads: words that hold several keys at once, e.g. ``manager``.
+        key_groups: words that hold several keys at once, e.g. ``manager``.
     """
 
     name: str
     label: str
     keys: Mapping[str, Key]
     definition: type[Checked] | None = None
-    spreads: Mapping[str, Spread] = field(default_factory=lambda: MappingProxyType({}))
+    key_groups: Mapping[str, KeyGroup] = field(default_factory=lambda: MappingProxyType({}))
 
     @functools.cached_property
     def short_words(self) -> Mapping[str, str]:
@@ -89,27 +89,27 @@ class Scope:
     def words(self) -> tuple[str, ...]:
         """What can be written here, each key under its shortest word."""
         shortest = {name: word for word, name in self.short_words.items()}
-        shortest |= {name: word for word, spread in self.spreads.items() for name in spread.fields.values()}
+        shortest |= {name: word for word, key_group in self.key_groups.items() for name in key_group.fields.values()}
         return tuple(dict.fromkeys(shortest.get(name, name) for name in self.keys))
 
     @functools.cached_property
     def known(self) -> frozenset[str]:
         """Everything that can be written here."""
-        return frozenset((*self.keys, *self.short_words, *self.spreads))
+        return frozenset((*self.keys, *self.short_words, *self.key_groups))
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class KeyGroup:
     """A word whose mapping holds several keys of the place around it.
 
     Attributes:
-        scope: its own place, with the keys under the words that they have there.
+        schema: its own place, with the keys under the words that they have there.
         fields: those words -> the keys around it.
         lead: the word that a single value stands for.
         meaning: half a sentence.
     """
 
-    scope: Scope
+    schema: SectionSchema
     fields: Mapping[str, str]
     lead: str
     meaning: str
@@ -130,13 +130,13 @@ _WORDS_OF: Final[Mapping[type[Checked], Words]] = {
 }
 
 
-def _keys(cls: type[Checked]) -> dict[str, Key]:
+def _make_keys(cls: type[Checked]) -> dict[str, Key]:
     """The words, put together with the defaults of a definition's fields."""
     words, made = _WORDS_OF[cls], cast("Any", cls)
-    return {each.name: _key(each, words[each.name]) for each in fields(made) if each.name in words}
+    return {each.name: _make_key(each, words[each.name]) for each in fields(made) if each.name in words}
 
 
-def _key(definition_field: Field[Any], word: Word) -> Key:
+def _make_key(definition_field: Field[Any], word: Word) -> Key:
     if word.default is not OF_THE_DEFINITION:
         return Key(definition_field.name, word, word.default)
     default = definition_field.default
@@ -144,59 +144,59 @@ def _key(definition_field: Field[Any], word: Word) -> Key:
     return Key(definition_field.name, word, None if default in (MISSING, INHERIT) else default, is_required)
 
 
-def _scope(name: str, label: str, cls: type[Checked]) -> Scope:
-    return Scope(name, label, _keys(cls), cls)
+def _make_schema(name: str, label: str, cls: type[Checked]) -> SectionSchema:
+    return SectionSchema(name, label, _make_keys(cls), cls)
 
 
-def _spread(name: str, meaning: str, lead: str, words: Mapping[str, str], keys: Mapping[str, Key]) -> Spread:
+def _make_key_group(name: str, meaning: str, lead: str, words: Mapping[str, str], keys: Mapping[str, Key]) -> KeyGroup:
     own = {word: replace(keys[key], name=word) for word, key in words.items()}
-    return Spread(Scope(name, f"`{name}`", own), words, lead, meaning)
+    return KeyGroup(SectionSchema(name, f"`{name}`", own), words, lead, meaning)
 
 
-def _cell() -> Scope:
-    keys = _keys(EnsembleDefinition)
+def _make_cell_schema() -> SectionSchema:
+    keys = _make_keys(EnsembleDefinition)
     manager = {"llm": "manager_llm", "max_iterations": "manager_max_iterations", "prompt": "manager_prompt"}
     review = {"policy": "review_policy", "handler": "review_handler"}
-    return Scope(
+    return SectionSchema(
         "cell",
         "a cell",
         keys,
         EnsembleDefinition,
         {
-            "manager": _spread("manager", "the manager of workflow hierarchical", "llm", manager, keys),
-            "review": _spread("review", "after which tasks a person is asked", "policy", review, keys),
+            "manager": _make_key_group("manager", "the manager of workflow hierarchical", "llm", manager, keys),
+            "review": _make_key_group("review", "after which tasks a person is asked", "policy", review, keys),
         },
     )
 
 
-AGENT: Final = _scope("agent", "an agent", Agent)
-TASK: Final = _scope("task", "a task", Task)
-PHASE: Final = _scope("phase", "a phase", Phase)
-CELL: Final = _cell()
-COST: Final = _scope("cost", "a cost", CostConfiguration)
-RATE: Final = _scope("rate", "a rate limit", RateLimit)
-BUDGET: Final = _scope("budget", "a budget", Budget)
-CONDITION: Final = _scope("condition", "a condition", Condition)
-REVIEW: Final = _scope("review", "a review", Review)
-PHASE_REVIEW: Final = _scope("phase review", "the review of a phase", PhaseReview)
-CONSTRAINTS: Final = _scope("constraints", "a set of constraints", HierarchicalConstraints)
-MODEL: Final = Scope(
+AGENT: Final = _make_schema("agent", "an agent", Agent)
+TASK: Final = _make_schema("task", "a task", Task)
+PHASE: Final = _make_schema("phase", "a phase", Phase)
+CELL: Final = _make_cell_schema()
+COST: Final = _make_schema("cost", "a cost", CostConfiguration)
+RATE: Final = _make_schema("rate", "a rate limit", RateLimit)
+BUDGET: Final = _make_schema("budget", "a budget", Budget)
+CONDITION: Final = _make_schema("condition", "a condition", Condition)
+REVIEW: Final = _make_schema("review", "a review", Review)
+PHASE_REVIEW: Final = _make_schema("phase review", "the review of a phase", PhaseReview)
+CONSTRAINTS: Final = _make_schema("constraints", "a set of constraints", HierarchicalConstraints)
+MODEL: Final = SectionSchema(
     "llm",
     "a model",
     {name: Key(name, word, is_required=name == "model") for name, word in vocabulary.MODEL_WORDS.items()},
 )
-SCOPES: Final = (
+SCHEMAS: Final = (
     *(CELL, PHASE, AGENT, TASK, COST, RATE, BUDGET, CONDITION, REVIEW, PHASE_REVIEW, CONSTRAINTS, MODEL),
-    *(spread.scope for spread in CELL.spreads.values()),
+    *(key_group.schema for key_group in CELL.key_groups.values()),
 )
-WORDS: Final = frozenset().union(*(scope.known for scope in (CELL, PHASE, AGENT, TASK)))
+WORDS: Final = frozenset().union(*(schema.known for schema in (CELL, PHASE, AGENT, TASK)))
 PHASE_KEYS: Final = frozenset({"tasks", "after", "workflow", "when"})
 """No task is called so: where one of them stands, a phase is written with its keys."""
 TASK_NAMES: Final = frozenset({"review"})
 """Keys that often name a task, too."""
 
 
-def unknown_fields() -> list[str]:
+def find_unnamed_fields() -> list[str]:
     """Fields of the definitions that the language has no words for; always empty, which a test holds."""
     unnamed = {"Condition.source"}  # the key of the mapping is the source
     found = [

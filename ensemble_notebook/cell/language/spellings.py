@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ensemble_notebook.cell.language.cell_schema import SCOPES, Scope
+from ensemble_notebook.cell.language.cell_schema import SCHEMAS, SectionSchema
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _FOREIGN: Final[Mapping[str, str]] = {
@@ -44,32 +44,32 @@ class Spelling:
     is_familiar: bool = False
 
 
-def read_spelling(scope: Scope, key: str) -> Spelling:
+def read_spelling(schema: SectionSchema, key: str) -> Spelling:
     """The key of the language that is meant; an unknown one stays as it is."""
-    if key in scope.known:
-        return Spelling(scope.short_words.get(key, key), key, key)
+    if key in schema.known:
+        return Spelling(schema.short_words.get(key, key), key, key)
     snake = _snake(key)
     for word in (key, snake):
-        name = scope.familiar_words.get(word, word)
-        if name in scope.known or (name == ASYNC_EXECUTION and scope.name == "task"):
-            return Spelling(scope.short_words.get(name, name), word, name, name != key)
+        name = schema.familiar_words.get(word, word)
+        if name in schema.known or (name == ASYNC_EXECUTION and schema.name == "task"):
+            return Spelling(schema.short_words.get(name, name), word, name, name != key)
     return Spelling(key, snake, key)
 
 
-def familiar_names(scope: Scope) -> tuple[str, ...]:
+def list_familiar_words(schema: SectionSchema) -> tuple[str, ...]:
     """The familiar spellings valid at a place."""
-    own = (ASYNC_EXECUTION,) if scope.name == "task" else ()
-    return (*scope.familiar_words, *own)
+    own = (ASYNC_EXECUTION,) if schema.name == "task" else ()
+    return (*schema.familiar_words, *own)
 
 
-def foreign_hint(key: str) -> str | None:
+def find_foreign_hint(key: str) -> str | None:
     """What to do about a key of another tool that has no counterpart here."""
     return _FOREIGN.get(_snake(key))
 
 
-def other_scope(scope: Scope, key: str) -> Scope | None:
+def find_other_schema(schema: SectionSchema, key: str) -> SectionSchema | None:
     """The place where an unknown key would be valid."""
-    return next((each for each in SCOPES if each is not scope and key in each.known), None)
+    return next((each for each in SCHEMAS if each is not schema and key in each.known), None)
 
 
 def read_model_spelling(text: str) -> str:
@@ -78,7 +78,7 @@ def read_model_spelling(text: str) -> str:
     return f"openai:{name}" if slash and provider == "openai" and name else text
 
 
-def invisible(text: str) -> str | None:
+def find_invisible_character(text: str) -> str | None:
     """The first invisible or odd blank character of a key, as `U+00A0 (NO-BREAK SPACE)`, or None."""
     for each in text:
         if each != " " and unicodedata.category(each) in ("Zs", "Cf"):

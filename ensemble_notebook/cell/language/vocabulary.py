@@ -14,7 +14,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """What a key takes. The value is how a message names it."""
 
     TEXT = "a text"
@@ -33,7 +33,7 @@ class Kind(Enum):
     OBJECTS = "a list of names of this notebook's functions and objects"
     FUNCTIONS = "the name of a function of this notebook, or a list of them"
     MODEL = "a model: local, openai:NAME, or a variable that holds a chat model"
-    SHAPE = "a class of this notebook, fields such as {title: str, score: int}, or a JSON schema"
+    OUTPUT_TYPE = "a class of this notebook, fields such as {title: str, score: int}, or a JSON schema"
     AGENTS = "a mapping of names to agents"
     TASKS = "a list or a mapping of tasks"
     PHASES = "a mapping of phases to their tasks"
@@ -56,7 +56,7 @@ class Kind(Enum):
 
 OF_THE_DEFINITION: Final = object()
 """The default of a word whose field has the default to tell of."""
-_NEED_A_LABEL: Final = (Kind.OBJECT, Kind.OBJECTS, Kind.FUNCTIONS)
+_NEED_A_LABEL: Final = (ValueKind.OBJECT, ValueKind.OBJECTS, ValueKind.FUNCTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Word:
     Attributes:
         kind: what it takes.
         meaning: half a sentence.
-        label: what the object that it names must be, with its article; for kinds that name objects of any sort.
+        label: what the object that it names must be, with its article; for kinds that name objects of any kind.
         default: what holds without it, in words; then it may be left out even if the definition requires it.
         is_nullable: True when an explicit ``null`` means something.
         has_variables: True for a text whose ``{name}`` is filled in.
@@ -77,7 +77,7 @@ class Word:
         ValueError: the kind needs a label, without which messages could not say what is missing.
     """
 
-    kind: Kind
+    kind: ValueKind
     meaning: str
     label: str = ""
     default: Any = OF_THE_DEFINITION
@@ -96,142 +96,151 @@ Words = Mapping[str, Word]
 
 AGENT_WORDS: Final[Words] = {
     "role": Word(
-        Kind.TEXT,
+        ValueKind.TEXT,
         "who this is; the key of the agent says it where this is left out",
         default="the key of the agent",
         has_variables=True,
     ),
-    "goal": Word(Kind.TEXT, "what this agent is after", has_variables=True),
-    "llm": Word(Kind.MODEL, "the model of this agent, in place of the cell's"),
+    "goal": Word(ValueKind.TEXT, "what this agent is after", has_variables=True),
+    "llm": Word(ValueKind.MODEL, "the model of this agent, in place of the cell's"),
     "background": Word(
-        Kind.TEXT, "what this agent knows about itself", is_nullable=True, has_variables=True, familiar=("backstory",)
+        ValueKind.TEXT,
+        "what this agent knows about itself",
+        is_nullable=True,
+        has_variables=True,
+        familiar=("backstory",),
     ),
-    "tools": Word(Kind.OBJECTS, "what this agent may call", label="a tool"),
-    "allow_delegation": Word(Kind.FLAG, "whether it may hand work to the other agents"),
-    "verbose": Word(Kind.FLAG, "log prompts and replies"),
-    "max_iterations": Word(Kind.WHOLE, "tool calls for one task", familiar=("max_iter",)),
-    "response_format": Word(Kind.TEXT, "instructions about the form of replies"),
-    "rate_limit": Word(Kind.RATE, "how often its model may be asked, e.g. 60/min", familiar=("max_rpm",)),
-    "max_retries": Word(Kind.WHOLE, "tries again after a passing failure of the model", familiar=("max_retry_limit",)),
-    "llm_timeout": Word(Kind.SECONDS, "for one model request; null is no limit", is_nullable=True),
+    "tools": Word(ValueKind.OBJECTS, "what this agent may call", label="a tool"),
+    "allow_delegation": Word(ValueKind.FLAG, "whether it may hand work to the other agents"),
+    "verbose": Word(ValueKind.FLAG, "log prompts and replies"),
+    "max_iterations": Word(ValueKind.WHOLE, "tool calls for one task", familiar=("max_iter",)),
+    "response_format": Word(ValueKind.TEXT, "instructions about the form of replies"),
+    "rate_limit": Word(ValueKind.RATE, "how often its model may be asked, e.g. 60/min", familiar=("max_rpm",)),
+    "max_retries": Word(
+        ValueKind.WHOLE, "tries again after a passing failure of the model", familiar=("max_retry_limit",)
+    ),
+    "llm_timeout": Word(ValueKind.SECONDS, "for one model request; null is no limit", is_nullable=True),
 }
 TASK_WORDS: Final[Words] = {
-    "description": Word(Kind.TEXT, "what is to be done; {name} is filled in", has_variables=True),
+    "description": Word(ValueKind.TEXT, "what is to be done; {name} is filled in", has_variables=True),
     "expected_output": Word(
-        Kind.TEXT, "what the result looks like; {name} is filled in", default=STOCK_EXPECTED_OUTPUT, has_variables=True
+        ValueKind.TEXT,
+        "what the result looks like; {name} is filled in",
+        default=STOCK_EXPECTED_OUTPUT,
+        has_variables=True,
     ),
-    "agent": Word(Kind.AGENT, "who does it"),
-    "context": Word(Kind.NAMES, "the tasks whose outputs it reads"),
-    "name": Word(Kind.TEXT, "what others call it"),
-    "handler": Word(Kind.OBJECT, "a function that does it in place of an agent", label="a function or tool"),
-    "llm": Word(Kind.MODEL, "the model of this task, in place of its agent's"),
-    "tools": Word(Kind.OBJECTS, "what its agent may call for this task as well", label="a tool"),
-    "timeout": Word(Kind.SECONDS, "for the whole task; null is no limit", is_nullable=True),
+    "agent": Word(ValueKind.AGENT, "who does it"),
+    "context": Word(ValueKind.NAMES, "the tasks whose outputs it reads"),
+    "name": Word(ValueKind.TEXT, "what others call it"),
+    "handler": Word(ValueKind.OBJECT, "a function that does it in place of an agent", label="a function or tool"),
+    "llm": Word(ValueKind.MODEL, "the model of this task, in place of its agent's"),
+    "tools": Word(ValueKind.OBJECTS, "what its agent may call for this task as well", label="a tool"),
+    "timeout": Word(ValueKind.SECONDS, "for the whole task; null is no limit", is_nullable=True),
     "output_type": Word(
-        Kind.SHAPE,
+        ValueKind.OUTPUT_TYPE,
         "what the reply must fit, e.g. {title: str, score: int}",
         familiar=("output_pydantic", "output_json"),
     ),
     "max_output_retries": Word(
-        Kind.WHOLE, "corrections asked for until the reply fits", familiar=("guardrail_max_retries",)
+        ValueKind.WHOLE, "corrections asked for until the reply fits", familiar=("guardrail_max_retries",)
     ),
-    "when": Word(Kind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
-    "fallback": Word(Kind.WORKER, "the agent who takes over when the first one has finally failed"),
-    "input_guardrails": Word(Kind.FUNCTIONS, "functions that may stop it before it starts", label="a guardrail"),
+    "when": Word(ValueKind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
+    "fallback": Word(ValueKind.WORKER, "the agent who takes over when the first one has finally failed"),
+    "input_guardrails": Word(ValueKind.FUNCTIONS, "functions that may stop it before it starts", label="a guardrail"),
     "output_guardrails": Word(
-        Kind.FUNCTIONS,
+        ValueKind.FUNCTIONS,
         "functions that may refuse its output",
         label="a guardrail",
         familiar=("guardrail", "guardrails"),
     ),
-    "review": Word(Kind.REVIEW, "when a person is asked: before, during or after it", familiar=("human_input",)),
-    "memory": Word(Kind.MEMORIES, "what it reads before and writes after"),
-    "rate_limit": Word(Kind.RATE, "how often its model may be asked, e.g. 60/min"),
+    "review": Word(ValueKind.REVIEW, "when a person is asked: before, during or after it", familiar=("human_input",)),
+    "memory": Word(ValueKind.MEMORIES, "what it reads before and writes after"),
+    "rate_limit": Word(ValueKind.RATE, "how often its model may be asked, e.g. 60/min"),
 }
 PHASE_WORDS: Final[Words] = {
-    "name": Word(Kind.TEXT, "what the phase is called", default="the key of the phase"),
-    "tasks": Word(Kind.TASKS, "a list is a chain, a mapping a graph"),
-    "workflow": Word(Kind.CHOICE, "sequential or parallel"),
-    "after": Word(Kind.NAMES, "the phases that come before"),
-    "when": Word(Kind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
-    "review": Word(Kind.PHASE_REVIEW, "who looks at its outputs, and may send it back"),
+    "name": Word(ValueKind.TEXT, "what the phase is called", default="the key of the phase"),
+    "tasks": Word(ValueKind.TASKS, "a list is a chain, a mapping a graph"),
+    "workflow": Word(ValueKind.CHOICE, "sequential or parallel"),
+    "after": Word(ValueKind.NAMES, "the phases that come before"),
+    "when": Word(ValueKind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
+    "review": Word(ValueKind.PHASE_REVIEW, "who looks at its outputs, and may send it back"),
 }
 CELL_WORDS: Final[Words] = {
-    "tasks": Word(Kind.TASKS, "a list is a chain, a mapping a graph"),
-    "phases": Word(Kind.PHASES, "workstreams of tasks, in place of tasks"),
-    "agents": Word(Kind.AGENTS, "who works on the tasks"),
-    "llm": Word(Kind.MODEL, "the model of everyone who has no own"),
+    "tasks": Word(ValueKind.TASKS, "a list is a chain, a mapping a graph"),
+    "phases": Word(ValueKind.PHASES, "workstreams of tasks, in place of tasks"),
+    "agents": Word(ValueKind.AGENTS, "who works on the tasks"),
+    "llm": Word(ValueKind.MODEL, "the model of everyone who has no own"),
     "workflow": Word(
-        Kind.CHOICE,
+        ValueKind.CHOICE,
         "sequential, parallel or hierarchical",
         default="sequential for a list, parallel for a mapping",
         familiar=("process",),
     ),
-    "error_strategy": Word(Kind.CHOICE, "fail_fast, continue_on_error or partial"),
-    "manager_llm": Word(Kind.MODEL, "the model of the manager"),
-    "manager_max_iterations": Word(Kind.WHOLE, "delegations that the manager may make"),
-    "manager_prompt": Word(Kind.PROMPT, "an object that writes the manager's prompts"),
-    "hierarchical_constraints": Word(Kind.CONSTRAINTS, "what the manager may and must do", short="constraints"),
+    "error_strategy": Word(ValueKind.CHOICE, "fail_fast, continue_on_error or partial"),
+    "manager_llm": Word(ValueKind.MODEL, "the model of the manager"),
+    "manager_max_iterations": Word(ValueKind.WHOLE, "delegations that the manager may make"),
+    "manager_prompt": Word(ValueKind.PROMPT, "an object that writes the manager's prompts"),
+    "hierarchical_constraints": Word(ValueKind.CONSTRAINTS, "what the manager may and must do", short="constraints"),
     "delegation_policies": Word(
-        Kind.OBJECTS, "who is asked about every delegation", label="a policy", short="policies"
+        ValueKind.OBJECTS, "who is asked about every delegation", label="a policy", short="policies"
     ),
-    "max_delegation_depth": Word(Kind.WHOLE, "how far a delegation may go on to another one"),
-    "listeners": Word(Kind.OBJECTS, "what hears every event", label="a listener"),
-    "capture_mode": Word(Kind.CHOICE, "off, standard or full"),
-    "trace_exporter": Word(Kind.EXPORTER, "where the trace of every run goes, e.g. traces/"),
-    "rate_limit": Word(Kind.RATE, "how often models may be asked, e.g. 60/min", familiar=("max_rpm",)),
-    "budget": Word(Kind.BUDGET, "what a run may spend, e.g. $0.50 or 20k tokens"),
-    "max_concurrency": Word(Kind.WHOLE, "how many tasks run at once", is_nullable=True),
-    "memory": Word(Kind.STORE, "where tasks remember: true, a file such as notes.db, or a store"),
-    "review_handler": Word(Kind.OBJECT, "a function that answers in place of a person", label="a function"),
-    "review_policy": Word(Kind.CHOICE, "never, after_every_task or after_last_task"),
-    "cost": Word(Kind.COST, "own prices, in place of the public ones"),
-    "inputs": Word(Kind.INPUTS, "values for {name}"),
-    "verbose": Word(Kind.FLAG, "log prompts and replies of everyone"),
-    "name": Word(Kind.TEXT, "what this ensemble is called"),
+    "max_delegation_depth": Word(ValueKind.WHOLE, "how far a delegation may go on to another one"),
+    "listeners": Word(ValueKind.OBJECTS, "what hears every event", label="a listener"),
+    "capture_mode": Word(ValueKind.CHOICE, "off, standard or full"),
+    "trace_exporter": Word(ValueKind.EXPORTER, "where the trace of every run goes, e.g. traces/"),
+    "rate_limit": Word(ValueKind.RATE, "how often models may be asked, e.g. 60/min", familiar=("max_rpm",)),
+    "budget": Word(ValueKind.BUDGET, "what a run may spend, e.g. $0.50 or 20k tokens"),
+    "max_concurrency": Word(ValueKind.WHOLE, "how many tasks run at once", is_nullable=True),
+    "memory": Word(ValueKind.STORE, "where tasks remember: true, a file such as notes.db, or a store"),
+    "review_handler": Word(ValueKind.OBJECT, "a function that answers in place of a person", label="a function"),
+    "review_policy": Word(ValueKind.CHOICE, "never, after_every_task or after_last_task"),
+    "cost": Word(ValueKind.COST, "own prices, in place of the public ones"),
+    "inputs": Word(ValueKind.INPUTS, "values for {name}"),
+    "verbose": Word(ValueKind.FLAG, "log prompts and replies of everyone"),
+    "name": Word(ValueKind.TEXT, "what this ensemble is called"),
 }
 COST_WORDS: Final[Words] = {
-    "input_rate": Word(Kind.PRICE, "for one token that is read"),
-    "output_rate": Word(Kind.PRICE, "for one token that is written"),
-    "currency": Word(Kind.TEXT, "of both rates"),
+    "input_rate": Word(ValueKind.PRICE, "for one token that is read"),
+    "output_rate": Word(ValueKind.PRICE, "for one token that is written"),
+    "currency": Word(ValueKind.TEXT, "of both rates"),
 }
 RATE_WORDS: Final[Words] = {
-    "requests": Word(Kind.WHOLE, "how many in one period"),
-    "period": Word(Kind.SECONDS, "how long it is"),
-    "wait_timeout": Word(Kind.SECONDS, "how long a request waits for its turn"),
+    "requests": Word(ValueKind.WHOLE, "how many in one period"),
+    "period": Word(ValueKind.SECONDS, "how long it is"),
+    "wait_timeout": Word(ValueKind.SECONDS, "how long a request waits for its turn"),
 }
 BUDGET_WORDS: Final[Words] = {
-    "max_cost": Word(Kind.AMOUNT, "in the currency of the prices"),
-    "max_tokens": Word(Kind.WHOLE, "read and written, together"),
-    "max_llm_calls": Word(Kind.WHOLE, "requests to models"),
-    "warn_at": Word(Kind.SHARE, "the share of a limit at which a warning shows"),
-    "allow_unknown_cost": Word(Kind.FLAG, "use models without a known price, uncounted"),
+    "max_cost": Word(ValueKind.AMOUNT, "in the currency of the prices"),
+    "max_tokens": Word(ValueKind.WHOLE, "read and written, together"),
+    "max_llm_calls": Word(ValueKind.WHOLE, "requests to models"),
+    "warn_at": Word(ValueKind.SHARE, "the share of a limit at which a warning shows"),
+    "allow_unknown_cost": Word(ValueKind.FLAG, "use models without a known price, uncounted"),
 }
 CONDITION_WORDS: Final[Words] = {
-    "equals": Word(Kind.TEXT, "the whole output"),
-    "contains": Word(Kind.TEXT, "a part of it"),
-    "matches": Word(Kind.TEXT, "a regular expression that is found in it"),
-    "predicate": Word(Kind.OBJECT, "a function that says yes or no to it", label="a function"),
-    "default": Word(Kind.FLAG, "when no other condition on this task held"),
+    "equals": Word(ValueKind.TEXT, "the whole output"),
+    "contains": Word(ValueKind.TEXT, "a part of it"),
+    "matches": Word(ValueKind.TEXT, "a regular expression that is found in it"),
+    "predicate": Word(ValueKind.OBJECT, "a function that says yes or no to it", label="a function"),
+    "default": Word(ValueKind.FLAG, "when no other condition on this task held"),
 }
 REVIEW_WORDS: Final[Words] = {
-    "timing": Word(Kind.CHOICE, "before, during or after"),
-    "timeout": Word(Kind.SECONDS, "that a person has; null waits for ever", is_nullable=True),
-    "on_timeout": Word(Kind.CHOICE, "exit_early, continue or fail"),
+    "timing": Word(ValueKind.CHOICE, "before, during or after"),
+    "timeout": Word(ValueKind.SECONDS, "that a person has; null waits for ever", is_nullable=True),
+    "on_timeout": Word(ValueKind.CHOICE, "exit_early, continue or fail"),
 }
 PHASE_REVIEW_WORDS: Final[Words] = {
-    "by": Word(Kind.REVIEWER, "who looks at the phase"),
-    "max_retries": Word(Kind.WHOLE, "how often it may be sent back"),
+    "by": Word(ValueKind.REVIEWER, "who looks at the phase"),
+    "max_retries": Word(ValueKind.WHOLE, "how often it may be sent back"),
 }
 CONSTRAINT_WORDS: Final[Words] = {
-    "required_workers": Word(Kind.ROLES, "who must have done something"),
-    "allowed_workers": Word(Kind.ROLES, "nobody else may be asked"),
-    "max_calls_per_worker": Word(Kind.CAPS, "how often each may be asked"),
-    "global_max_delegations": Word(Kind.WHOLE, "how often all together may be asked; 0 is no limit"),
-    "required_stages": Word(Kind.STAGES, "everyone of a stage is done before the next begins"),
+    "required_workers": Word(ValueKind.ROLES, "who must have done something"),
+    "allowed_workers": Word(ValueKind.ROLES, "nobody else may be asked"),
+    "max_calls_per_worker": Word(ValueKind.CAPS, "how often each may be asked"),
+    "global_max_delegations": Word(ValueKind.WHOLE, "how often all together may be asked; 0 is no limit"),
+    "required_stages": Word(ValueKind.STAGES, "everyone of a stage is done before the next begins"),
 }
 MODEL_WORDS: Final[Words] = {
-    "model": Word(Kind.TEXT, "its name on the server"),
-    "base_url": Word(Kind.TEXT, "where an OpenAI-compatible server listens"),
-    "api_key_env": Word(Kind.TEXT, "the environment variable that holds the key"),
+    "model": Word(ValueKind.TEXT, "its name on the server"),
+    "base_url": Word(ValueKind.TEXT, "where an OpenAI-compatible server listens"),
+    "api_key_env": Word(ValueKind.TEXT, "the environment variable that holds the key"),
 }

@@ -1,1 +1,1 @@
-"""From YAML nodes to drafts: values by field, each with its place. Names are still names."""
+"""From YAML nodes to sections: values by field, each with its place. Names are still names."""

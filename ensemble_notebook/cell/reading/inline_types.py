@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ensemble_notebook.cell.reading import values as value
 from ensemble_notebook.cell.reading.json_schema import check_schema, is_schema
-from ensemble_notebook.cell.text.mistakes import MisreadError, Report, meant, quoted
+from ensemble_notebook.cell.reading.values import expect_value, read_data
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote, suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 
 _TYPES: Final[Mapping[str, str | None]] = {
@@ -25,12 +25,12 @@ _SHOWN: Final = (
 )
 
 
-def read_shape(node: MappingNode, label: str, report: Report) -> dict[str, Any]:
+def read_inline_type(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
     """The JSON schema that a mapping is or stands for; what is wrong in it is reported and left out."""
     if not is_schema(node):
         return _fields(node, label, report)
     check_schema(node, label, report)
-    found: dict[str, Any] = value.data(node, label)
+    found: dict[str, Any] = read_data(node, label)
     return found
 
 
@@ -39,26 +39,26 @@ def is_type(text: str) -> bool:
     return text.strip().removesuffix("?") in _TYPES
 
 
-def _fields(node: MappingNode, label: str, report: Report) -> dict[str, Any]:
+def _fields(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
     """An object with these fields; those without ``?`` are required, others than these refused."""
     properties: dict[str, Any] = {}
     required = []
     if not node.pairs:
-        report.mistake(node.place, f"{label} has no fields.", "Write {title: str, score: int}.")
+        report.add_mistake(node.place, f"{label} has no fields.", "Write {title: str, score: int}.")
     for key, each in node.pairs:
         try:
-            schema, is_optional = _field(each, f"the field {quoted(key.text)}", report)
+            schema, is_optional = _field(each, f"the field {quote(key.text)}", report)
         except MisreadError as misread:
-            report.misread(misread)
+            report.add_misread(misread)
             continue
         properties[key.text] = schema
         required += [] if is_optional else [key.text]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _field(node: Node, label: str, report: Report) -> tuple[dict[str, Any], bool]:
+def _field(node: Node, label: str, report: MistakeReport) -> tuple[dict[str, Any], bool]:
     """The schema of one field, and whether the field may be missing."""
-    value.expect_written(node, label)
+    expect_value(node, label)
     if isinstance(node, ScalarNode):
         return _scalar(node, label)
     if isinstance(node, MappingNode):
@@ -75,7 +75,7 @@ def _scalar(node: ScalarNode, label: str) -> tuple[dict[str, Any], bool]:
     text = node.text.strip()
     word = text.removesuffix("?")
     if word not in _TYPES:
-        message = f"{label} takes a type, and {quoted(text)} is none.{meant(word, _TYPES)}"
+        message = f"{label} takes a type, and {quote(text)} is none.{suggest_name(word, _TYPES)}"
         raise MisreadError(node.place, message, _SHOWN)
     kind, is_optional = _TYPES[word], word != text
     if kind is None:

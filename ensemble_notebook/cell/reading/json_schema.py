@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ensemble_notebook.cell.reading import values as value
-from ensemble_notebook.cell.text.mistakes import Report, listed, meant, quoted
+from ensemble_notebook.cell.reading.values import describe_node
+from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 
 _TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
@@ -41,22 +41,22 @@ def is_schema(node: MappingNode) -> bool:
     )
 
 
-def check_schema(node: Node, label: str, report: Report) -> None:
+def check_schema(node: Node, label: str, report: MistakeReport) -> None:
     """Report the keywords and types that JSON schemas do not have, in this one and in those inside it."""
     if isinstance(node, ScalarNode) and node.text in ("true", "false"):
         return
     if not isinstance(node, MappingNode):
-        message = f"{label} takes a JSON schema, and this is {value.describe(node)}."
-        report.mistake(node.place, message, "Write e.g. {type: string}.")
+        message = f"{label} takes a JSON schema, and this is {describe_node(node)}."
+        report.add_mistake(node.place, message, "Write e.g. {type: string}.")
         return
     for key, each in node.pairs:
         if key.text not in _KEYWORDS and not key.text.startswith("x-"):
-            message = f"{quoted(key.text)} is no keyword of JSON schemas.{meant(key.text, _KEYWORDS)}"
-            report.mistake(key.place, message, "Keywords of your own begin with x-.")
+            message = f"{quote(key.text)} is no keyword of JSON schemas.{suggest_name(key.text, _KEYWORDS)}"
+            report.add_mistake(key.place, message, "Keywords of your own begin with x-.")
         elif key.text == "type":
             _check_types(each, report)
         for name, inner in _inside(key.text, each):
-            check_schema(inner, quoted(name), report)
+            check_schema(inner, quote(name), report)
 
 
 def _inside(keyword: str, node: Node) -> Iterator[tuple[str, Node]]:
@@ -69,9 +69,9 @@ def _inside(keyword: str, node: Node) -> Iterator[tuple[str, Node]]:
         yield from ((key.text, each) for key, each in node.pairs)
 
 
-def _check_types(node: Node, report: Report) -> None:
+def _check_types(node: Node, report: MistakeReport) -> None:
     for each in node.items if isinstance(node, ListNode) else [node]:
         if not isinstance(each, ScalarNode) or each.text not in _TYPES:
-            word = each.text if isinstance(each, ScalarNode) else value.describe(each)
-            message = f"{quoted(word)} is no type of JSON.{meant(word, _TYPES)}"
-            report.mistake(each.place, message, f"Types are: {listed(_TYPES)}.")
+            word = each.text if isinstance(each, ScalarNode) else describe_node(each)
+            message = f"{quote(word)} is no type of JSON.{suggest_name(word, _TYPES)}"
+            report.add_mistake(each.place, message, f"Types are: {join_names(_TYPES)}.")

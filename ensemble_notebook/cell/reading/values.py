@@ -9,8 +9,8 @@ import math
 import re
 from typing import Any, Final
 
-from ensemble_notebook.cell.text.mistakes import MisreadError, Report, quoted
-from ensemble_notebook.cell.text.source import Source
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
+from ensemble_notebook.cell.text.source_text import SourceText
 from ensemble_notebook.cell.text.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
 
 _INTEGER: Final = re.compile(r"[-+]?[0-9]+")
@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _SWALLOWED: Final = re.compile(r"[ \t]+#(?=[^\s#])[^\n]*")
 
 
-def plain_value(node: ScalarNode) -> Any:
+def to_plain_value(node: ScalarNode) -> Any:
     """What YAML 1.2 (its core schema) takes a value for: text, int, float, bool or None.
 
     Raises:
@@ -62,7 +62,7 @@ def _number(node: ScalarNode) -> Any:
     return int(text, 0) if _BASED.fullmatch(text) else float(text)
 
 
-def expect_written(node: Node, label: str) -> None:
+def expect_value(node: Node, label: str) -> None:
     """Refuse a key without a value.
 
     Raises:
@@ -74,44 +74,44 @@ def expect_written(node: Node, label: str) -> None:
         raise MisreadError(node.place, f"{label} has no value.", "Write a value after the ':', or remove the line.")
 
 
-def scalar(node: Node, label: str, wanted: str) -> ScalarNode:
+def expect_scalar(node: Node, label: str, wanted: str) -> ScalarNode:
     """The node as a single value."""
-    expect_written(node, label)
+    expect_value(node, label)
     if isinstance(node, ScalarNode):
         return node
     hint = "Write one value, without brackets and on one level."
-    raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe(node)}.", hint)
+    raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", hint)
 
 
-def text(node: Node, label: str, *, report: Report, wanted: str = "a text") -> str:
+def read_text(node: Node, label: str, *, report: MistakeReport, wanted: str = "a text") -> str:
     """A text. Folded and literal ones lose the line ends behind them."""
-    found = scalar(node, label, wanted)
-    value = plain_value(found)
+    found = expect_scalar(node, label, wanted)
+    value = to_plain_value(found)
     if not isinstance(value, str):
         hint = f'Put it in quotes if it is a text: "{found.text}".' if value is not None else "Write a text."
-        raise MisreadError(found.place, f"{label} takes {wanted}, and this is {describe(found)}.", hint)
+        raise MisreadError(found.place, f"{label} takes {wanted}, and this is {describe_node(found)}.", hint)
     if found.is_plain:
         _refuse_hidden_items(found, report.source)
         _notice_comment(found, report)
     return value.rstrip() if found.is_block else value
 
 
-def _refuse_hidden_items(node: ScalarNode, source: Source) -> None:
+def _refuse_hidden_items(node: ScalarNode, source: SourceText) -> None:
     """A list item that is indented too deep silently becomes a part of the text above it."""
     for line in range(node.place.line + 1, source.line_number(node.end) + 1):
         if source.line(line).lstrip().startswith("- "):
             hint = (
                 "Move '- ' to the column of the other items; for a text with dashes use `|` and start it on a new line."
             )
-            raise MisreadError(source.whole_line(line), "for YAML this line belongs to the text above it.", hint)
+            raise MisreadError(source.locate_line(line), "for YAML this line belongs to the text above it.", hint)
 
 
-def _notice_comment(node: ScalarNode, report: Report) -> None:
+def _notice_comment(node: ScalarNode, report: MistakeReport) -> None:
     match = _SWALLOWED.match(report.source.text, node.end)
     if match is not None:
-        place = report.source.place(match.end() - len(match[0].lstrip()), match.end())
-        message = f"{quoted(match[0].strip())} is a comment for YAML. Put the text in quotes if it belongs to it."
-        report.notice(place, message, is_warning=True)
+        place = report.source.locate(match.end() - len(match[0].lstrip()), match.end())
+        message = f"{quote(match[0].strip())} is a comment for YAML. Put the text in quotes if it belongs to it."
+        report.add_notice(place, message, is_warning=True)
 
 
 def is_name(text: str) -> bool:
@@ -124,65 +124,65 @@ def is_flag(node: ScalarNode) -> bool:
     return node.is_plain and node.text in (*_TRUE, *_FALSE)
 
 
-def flag(node: Node, label: str) -> bool:
+def read_flag(node: Node, label: str) -> bool:
     """True or false, which YAML 1.2 spells in no other way."""
-    found = scalar(node, label, "true or false")
-    value = plain_value(found)
+    found = expect_scalar(node, label, "true or false")
+    value = to_plain_value(found)
     if isinstance(value, bool):
         return value
     meant = _OLD_FLAGS.get(found.text.lower())
     hint = f"YAML 1.2 has no yes, no, on and off: write {meant}." if meant else "Write true or false, without quotes."
-    raise MisreadError(found.place, f"{label} takes true or false, and this is {describe(found)}.", hint)
+    raise MisreadError(found.place, f"{label} takes true or false, and this is {describe_node(found)}.", hint)
 
 
-def number(node: Node, label: str, *, wanted: str) -> int | float:
+def read_number(node: Node, label: str, *, wanted: str) -> int | float:
     """A number."""
-    found = scalar(node, label, wanted)
-    value = plain_value(found)
+    found = expect_scalar(node, label, wanted)
+    value = to_plain_value(found)
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return value
     raise MisreadError(
-        found.place, f"{label} takes {wanted}, and this is {describe(found)}.", "Write digits, without quotes."
+        found.place, f"{label} takes {wanted}, and this is {describe_node(found)}.", "Write digits, without quotes."
     )
 
 
-def names(node: Node, label: str, *, wanted: str, report: Report) -> list[ScalarNode]:
+def read_names(node: Node, label: str, *, wanted: str, report: MistakeReport) -> list[ScalarNode]:
     """A list of names, each once; an item that is none is reported and left out."""
-    expect_written(node, label)
+    expect_value(node, label)
     if isinstance(node, ScalarNode):
         hint = f"Write [{node.text if len(node.text) <= 40 else '...'}]."
-        raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe(node)}.", hint)
+        raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", hint)
     if not isinstance(node, ListNode):
         raise MisreadError(
-            node.place, f"{label} takes {wanted}, and this is {describe(node)}.", "Write [first, second]."
+            node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", "Write [first, second]."
         )
     found: dict[str, ScalarNode] = {}
     for item in node.items:
         try:
-            each = scalar(item, f"an item of {label}", "a name")
+            each = expect_scalar(item, f"an item of {label}", "a name")
         except MisreadError as misread:
-            report.misread(misread)
+            report.add_misread(misread)
             continue
         first = found.setdefault(each.text, each)
         if first is not each:
-            message = f"{quoted(each.text)} stands twice in {label}; the first one is in line {first.place.line}."
-            report.mistake(each.place, message, "Remove one of them.")
+            message = f"{quote(each.text)} stands twice in {label}; the first one is in line {first.place.line}."
+            report.add_mistake(each.place, message, "Remove one of them.")
     return list(found.values())
 
 
-def data(node: Node, label: str) -> Any:
+def read_data(node: Node, label: str) -> Any:
     """Any value as plain Python data; dates stay texts. Mappings have text keys."""
-    expect_written(node, label)
+    expect_value(node, label)
     if isinstance(node, ScalarNode):
-        return plain_value(node)
+        return to_plain_value(node)
     if isinstance(node, ListNode):
-        return [data(item, label) for item in node.items]
+        return [read_data(item, label) for item in node.items]
     if isinstance(node, MappingNode):
-        return {key.text: data(value, label) for key, value in node.pairs}
+        return {key.text: read_data(value, label) for key, value in node.pairs}
     raise MisreadError(node.place)
 
 
-def describe(node: Node) -> str:
+def describe_node(node: Node) -> str:
     """What a node is, for a message."""
     if isinstance(node, ListNode):
         return "a list"
@@ -191,7 +191,7 @@ def describe(node: Node) -> str:
     if not isinstance(node, ScalarNode):
         return "something that can't be read"
     try:
-        value = plain_value(node)
+        value = to_plain_value(node)
     except MisreadError:
         return "a number"
     if value is None:
@@ -200,4 +200,4 @@ def describe(node: Node) -> str:
         return f"the value {node.text}"
     if isinstance(value, int | float):
         return f"the number {node.text}"
-    return f"the text {quoted(value, 30)}"
+    return f"the text {quote(value, 30)}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ensemble_notebook.cell.text.source import Source
+from ensemble_notebook.cell.text.source_text import SourceText
 
 _LINE: Final = re.compile(
     r"""(?P<lead>[ ]*(?:-[ ]+)*)
@@ -21,7 +21,7 @@ _LINE: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LineParts:
     """One line as ``- key: value``; offsets into the text."""
 
     line: int
@@ -31,17 +31,19 @@ class Entry:
     value: str
 
 
-def entry_at(source: Source, line: int) -> Entry:
+def read_line_parts(source: SourceText, line: int) -> LineParts:
     """A line taken apart, by its look alone."""
     text = source.line(line)
     match = _LINE.match(text)
     if match is None:
-        return Entry(line, 0, None, source.line_start(line), text)
+        return LineParts(line, 0, None, source.line_start(line), text)
     column = match.start("key") if match["key"] is not None else max(match["lead"].rfind("-"), 0)
-    return Entry(line, column, match["key"], source.line_start(line) + match.start("value"), match["value"].rstrip())
+    return LineParts(
+        line, column, match["key"], source.line_start(line) + match.start("value"), match["value"].rstrip()
+    )
 
 
-def open_levels(source: Source, line: int) -> Iterator[tuple[int, int]]:
+def find_open_levels(source: SourceText, line: int) -> Iterator[tuple[int, int]]:
     """The levels that are open above a line, the innermost first: indentation, and a line that has it."""
     least = None
     for number in range(line - 1, 0, -1):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from ensemble_notebook.cell.text.source import OPTIONS, Place, Source
+from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import Problem, ValidationError, nearest
 
@@ -74,7 +74,7 @@ class CellError(ValidationError):
         mistakes: all of them, in the order of the text; at least one.
     """
 
-    def __init__(self, mistakes: Sequence[Mistake], source: Source) -> None:
+    def __init__(self, mistakes: Sequence[Mistake], source: SourceText) -> None:
         self.mistakes = tuple(mistakes)
         self._frames = tuple(_frame(mistake, source) for mistake in self.mistakes[:_SHOWN])
         super().__init__([Problem(f"{mistake.where}: {mistake.message}") for mistake in self.mistakes])
@@ -91,7 +91,7 @@ class CellError(ValidationError):
 
 
 class MisreadError(Exception):
-    """A part of a cell that can't be read, on its way to the `Report`; without a message it has been reported."""
+    """A part of a cell that can't be read, on its way to the report; without a message it has been reported."""
 
     def __init__(self, place: Place, message: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -102,16 +102,16 @@ class _TooManyMistakesError(Exception):
     """Enough for one reading; what follows would cost time and help nobody (C12)."""
 
 
-class Report:
+class MistakeReport:
     """Collects what is said about one cell. `with report:` ends in a `CellError` if there was any mistake."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.notices: list[Notice] = []
         self._mistakes: list[Mistake] = []
         self._cause: BaseException | None = None
 
-    def mistake(self, place: Place, message: str, hint: str = "") -> None:
+    def add_mistake(self, place: Place, message: str, hint: str = "") -> None:
         """Note a mistake. Keys in the text are masked, long texts cut."""
         found = Mistake(place.line, place.column, place.end_column, _tidy(message), _tidy(hint))
         if found not in self._mistakes:
@@ -119,13 +119,13 @@ class Report:
         if len(self._mistakes) >= MOST_MISTAKES:
             raise _TooManyMistakesError
 
-    def misread(self, error: MisreadError) -> None:
+    def add_misread(self, error: MisreadError) -> None:
         """Note what could not be read; the first foreign error behind one is kept for ``%tb`` (C13)."""
         self._cause = self._cause or error.__cause__
         if error.message:
-            self.mistake(error.place, error.message, error.hint)
+            self.add_mistake(error.place, error.message, error.hint)
 
-    def notice(self, place: Place, message: str, *, is_warning: bool = False) -> None:
+    def add_notice(self, place: Place, message: str, *, is_warning: bool = False) -> None:
         """Note something that is no mistake."""
         found = Notice(place.line, place.column, _tidy(message), is_warning)
         if found not in self.notices and len(self.notices) < MOST_MISTAKES:
@@ -145,7 +145,7 @@ class Report:
             raise CellError(mistakes, self.source) from self._cause
 
 
-def nearest_name(word: str, known: Iterable[str]) -> str | None:
+def find_nearest_name(word: str, known: Iterable[str]) -> str | None:
     """The known name closest to `word`, or None; bounded in time, whatever the names are (C12)."""
     if len(word) > _LONGEST_WORD:
         return None
@@ -153,19 +153,19 @@ def nearest_name(word: str, known: Iterable[str]) -> str | None:
     return nearest(word, names[:_MOST_WORDS])
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def suggest_name(word: str, known: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` for the nearest known name, or nothing."""
-    close = nearest_name(word, known)
+    close = find_nearest_name(word, known)
     return "" if close is None else f" Did you mean {close!r}?"
 
 
-def listed(names: Iterable[str], limit: int = 12) -> str:
+def join_names(names: Iterable[str], limit: int = 12) -> str:
     """Names in a row, the first `limit` of them."""
     shown = list(names)
     return ", ".join(shown[:limit]) + (", ..." if len(shown) > limit else "")
 
 
-def quoted(text: str, limit: int = 60) -> str:
+def quote(text: str, limit: int = 60) -> str:
     """A text of the cell inside a message: quoted, cut, on one line."""
     return repr(text if len(text) <= limit else text[: limit - 3] + "...")
 
@@ -179,7 +179,7 @@ def _where(line: int) -> str:
     return "options" if line == OPTIONS.line else f"line {line}"
 
 
-def _frame(mistake: Mistake, source: Source) -> tuple[str, ...]:
+def _frame(mistake: Mistake, source: SourceText) -> tuple[str, ...]:
     """The line and a caret under the place; a window of the line where it is long. Keys masked, controls hidden."""
     if mistake.line == OPTIONS.line:
         return ()

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cell.text.mistakes import MOST_MISTAKES, MisreadError, quoted
-from ensemble_notebook.cell.text.source import Place, Source
+from ensemble_notebook.cell.text.mistakes import MOST_MISTAKES, MisreadError, quote
+from ensemble_notebook.cell.text.source_text import Place, SourceText
 
 if TYPE_CHECKING:
     from ruamel.yaml.events import Event
@@ -68,7 +68,7 @@ class BrokenNode(Node):
 
 
 @dataclass(slots=True, eq=False)
-class _Open:
+class _OpenCollection:
     """A collection being read; of a mapping, the key that waits for its value and the lines of the keys so far."""
 
     node: ListNode | MappingNode
@@ -78,15 +78,15 @@ class _Open:
     lines: dict[str, int] = field(default_factory=dict)
 
 
-class Composition:
+class NodeComposer:
     """One attempt to compose a text; `mistakes` are those that did not stop it, `last` is the node read last."""
 
-    def __init__(self, source: Source, text: str, broken: Collection[int] = ()) -> None:
+    def __init__(self, source: SourceText, text: str, broken: Collection[int] = ()) -> None:
         self.mistakes: list[MisreadError] = []
         self.last: Node | None = None
         self.root: Node | None = None
         self._source, self._text, self._broken = source, text, broken
-        self._open: list[_Open] = []
+        self._open: list[_OpenCollection] = []
         self._count = 0
 
     def run(self) -> Node | None:
@@ -135,7 +135,7 @@ class Composition:
             )
         else:
             return False
-        self._note(self._source.whole_line(line), message, hint)
+        self._note(self._source.locate_line(line), message, hint)
         return documents > 1
 
     def _note(self, place: Place, message: str, hint: str) -> None:
@@ -145,7 +145,7 @@ class Composition:
 
     def _scalar(self, event: Any) -> Node:
         start, end = event.start_mark.index, event.end_mark.index
-        place = self._source.place(start, end)
+        place = self._source.locate(start, end)
         if start in self._broken:
             return BrokenNode(start, end, place)
         if self._is_decorated(event):
@@ -160,11 +160,11 @@ class Composition:
     def _alias(self, event: Any) -> Node:
         start, end = event.start_mark.index, event.end_mark.index
         self._note(
-            self._source.place(start, end),
+            self._source.locate(start, end),
             "a value that starts with '*' is an alias for YAML, and cells have none.",
             "Put the value in quotes.",
         )
-        return BrokenNode(start, end, self._source.place(start, end))
+        return BrokenNode(start, end, self._source.locate(start, end))
 
     def _is_decorated(self, event: Any) -> bool:
         """Notes an anchor or a tag before a value."""
@@ -176,26 +176,26 @@ class Composition:
         else:
             return False
         word = self._text[start : self._source.line_end(self._source.line_number(start))].split(maxsplit=1)
-        self._note(self._source.place(start, start + len(word[0])), message, "Put the value in quotes.")
+        self._note(self._source.locate(start, start + len(word[0])), message, "Put the value in quotes.")
         return True
 
     def _begin(self, event: Any, kind: type[ListNode | MappingNode]) -> None:
         start, end = event.start_mark.index, event.end_mark.index
-        place = self._source.place(start, end)
+        place = self._source.locate(start, end)
         if len(self._open) >= DEEPEST:
             raise MisreadError(place, f"this is nested deeper than {DEEPEST} levels.", "A cell needs about six.")
         is_tagged = self._is_decorated(event) and event.tag is not None
-        self._open.append(_Open(kind(start, end, place, is_flow=bool(event.flow_style)), is_tagged=is_tagged))
+        self._open.append(_OpenCollection(kind(start, end, place, is_flow=bool(event.flow_style)), is_tagged=is_tagged))
 
     def _finish(self, end: int) -> None:
         closed = self._open.pop()
         node = closed.node
         node.end = end
         if node.is_flow:
-            node.place = self._source.place(node.start, end)
+            node.place = self._source.locate(node.start, end)
         is_brace = isinstance(node, MappingNode) and node.is_flow and self._is_brace(node)
         if is_brace:
-            self._note(node.place, *brace_pitfall(self._text[node.start : end]))
+            self._note(node.place, *describe_brace_pitfall(self._text[node.start : end]))
         self._add(BrokenNode(node.start, end, node.place) if is_brace or closed.is_tagged else node)
 
     def _is_brace(self, node: MappingNode) -> bool:
@@ -245,11 +245,11 @@ class Composition:
             )
         return None
 
-    def _add_pair(self, parent: _Open, mapping: MappingNode, key: ScalarNode, value: Node) -> None:
+    def _add_pair(self, parent: _OpenCollection, mapping: MappingNode, key: ScalarNode, value: Node) -> None:
         if key.text in parent.lines:
             first = parent.lines[key.text]
             where = "on this line" if first == key.place.line else f"in line {first}"
-            message = f"the key {quoted(key.text)} stands twice; the first one is {where}."
+            message = f"the key {quote(key.text)} stands twice; the first one is {where}."
             self._note(key.place, message, "YAML would drop one of them silently: rename or remove one.")
             return
         if isinstance(value, ScalarNode) and value.is_empty:
@@ -258,10 +258,10 @@ class Composition:
         mapping.pairs.append((key, value))
 
 
-def brace_pitfall(text: str) -> tuple[str, str]:
+def describe_brace_pitfall(text: str) -> tuple[str, str]:
     """Message and hint for an unquoted `{topic}` at the start of a value."""
     line = text.partition("\n")[0].strip()
     end = line.find("}") + 1
     name = line[: end + (line[end : end + 1] == "}")] if end else line
-    message = f"a value that starts with {quoted(name, 40)} is a mapping for YAML, not a text."
+    message = f"a value that starts with {quote(name, 40)} is a mapping for YAML, not a text."
     return message, f'Put the whole value in quotes: "{line if len(line) <= 60 else line[:57] + "..."}"'

@@ -8,62 +8,62 @@ from __future__ import annotations
 
 from typing import Final
 
-from ensemble_notebook.cell.text.line_layout import Entry
-from ensemble_notebook.cell.text.mistakes import MisreadError, Report
-from ensemble_notebook.cell.text.source import Place
-from ensemble_notebook.cell.text.yaml_nodes import MOST_CHARACTERS, Composition, Node
-from ensemble_notebook.cell.text.yaml_pitfalls import Pitfall, explain, tab_indent, unprintable
+from ensemble_notebook.cell.text.line_layout import LineParts
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport
+from ensemble_notebook.cell.text.source_text import Place
+from ensemble_notebook.cell.text.yaml_nodes import MOST_CHARACTERS, Node, NodeComposer
+from ensemble_notebook.cell.text.yaml_pitfalls import Pitfall, describe_tab_indent, explain_error, find_unprintable
 
 _MOST_ATTEMPTS: Final = 25
 _MOST_READ: Final = 400_000
 
 
-def read_tree(report: Report) -> Node | None:
+def read_tree(report: MistakeReport) -> Node | None:
     """The tree of the reported source, or None when there is none; what is wrong has been reported."""
     size = len(report.source.text)
     if size > MOST_CHARACTERS:
         message = f"this cell has {size:,} characters; {MOST_CHARACTERS:,} is the most."
-        report.mistake(Place(1, 1, 2), message, "Load large data in Python and use it as an input: {name}.")
+        report.add_mistake(Place(1, 1, 2), message, "Load large data in Python and use it as an input: {name}.")
         return None
-    return _Reading(report).run(max(1, min(_MOST_ATTEMPTS, _MOST_READ // max(size, 1))))
+    return _TreeReader(report).run(max(1, min(_MOST_ATTEMPTS, _MOST_READ // max(size, 1))))
 
 
-class _Reading:
+class _TreeReader:
     """Attempts to read one text; what can't be read is overwritten, without moving anything, before the next."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: MistakeReport) -> None:
         self._report, self._source = report, report.source
         self._text = list(self._source.text)
         self._broken: set[int] = set()
 
     def run(self, attempts: int) -> Node | None:
-        for offset, misread in unprintable(self._source):
-            self._report.misread(misread)
+        for offset, misread in find_unprintable(self._source):
+            self._report.add_misread(misread)
             self._text[offset] = " "
         for _ in range(attempts):
-            composition = Composition(self._source, "".join(self._text), self._broken)
+            composition = NodeComposer(self._source, "".join(self._text), self._broken)
             found = self._attempt(composition)
             if not isinstance(found, Pitfall):
                 return found
-            self._report.misread(found.mistake)
+            self._report.add_misread(found.mistake)
             if not self._repair(found):
                 break
         self._report_all(composition)
         return None
 
-    def _attempt(self, composition: Composition) -> Node | Pitfall | None:
+    def _attempt(self, composition: NodeComposer) -> Node | Pitfall | None:
         try:
             root = composition.run()
         except MisreadError as misread:
             return Pitfall(misread)
         except Exception as error:  # noqa: BLE001 - C12: whatever the parser raises, people get a message
-            return explain(error, self._source, composition.last, composition.open_flow)
+            return explain_error(error, self._source, composition.last, composition.open_flow)
         self._report_all(composition)
         return root
 
-    def _report_all(self, composition: Composition) -> None:
+    def _report_all(self, composition: NodeComposer) -> None:
         for misread in composition.mistakes:
-            self._report.misread(misread)
+            self._report.add_misread(misread)
 
     def _repair(self, pitfall: Pitfall) -> bool:
         """Overwrite what could not be read; False when there is no way to go on."""
@@ -90,10 +90,10 @@ class _Reading:
             tabs = len(text) - len(text.lstrip("\t"))
             self._text[start : start + tabs] = " " * tabs
             if tabs and text.strip():
-                self._report.misread(tab_indent(self._source, number))
+                self._report.add_misread(describe_tab_indent(self._source, number))
         return True
 
-    def _break(self, entry: Entry) -> None:
+    def _break(self, entry: LineParts) -> None:
         """Overwrite the value of an entry, and the lines that go on with it, with a text of the same length."""
         start, end = entry.value_start, self._source.line_end(entry.line)
         if start > self._source.line_start(entry.line):

@@ -56,7 +56,7 @@ class EnsembleDefinition(Checked):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the fields by themselves; rules between objects are in `rule`."""
+        """Check the fields by themselves; `ensemble_rules` checks the rules between objects."""
         self._check_members("tasks", Task)
         self._check_members("phases", Phase)
         self._check_members("agents", Agent)

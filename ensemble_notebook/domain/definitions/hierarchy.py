@@ -1,6 +1,6 @@
 """The hierarchical workflow, declared: constraints on the manager, and the strategy for its prompts (E22, E25).
 
-What the fields must be by themselves is checked here; what they must be for an ensemble, in `rule`.
+What the fields must be by themselves is checked here; what they must be for an ensemble, in `hierarchy_rules`.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class EnsembleMagics(Magics):
 
     def _read(self, text: str, options: Options) -> Cell:
         """Read a cell; imports and evaluates nothing (C4)."""
-        from ensemble_notebook.cell.reader import read_cell
+        from ensemble_notebook.cell.cell_reader import read_cell
 
         needs_inputs = not (options.is_dry_run or options.is_definition)
         overrides = options.overrides

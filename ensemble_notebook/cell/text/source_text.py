@@ -28,7 +28,7 @@ class Place:
 OPTIONS: Final = Place(0, 1, 2)
 
 
-class Source:
+class SourceText:
     """A cell's text with its line table. Offsets are into `text`, whose lines end with a line feed only."""
 
     def __init__(self, text: str) -> None:
@@ -56,7 +56,7 @@ class Source:
         """One line without its end."""
         return self.text[self.line_start(line) : self.line_end(line)]
 
-    def place(self, start: int, end: int | None = None) -> Place:
+    def locate(self, start: int, end: int | None = None) -> Place:
         """The place from `start` to `end` (one character without it), cut where the line ends."""
         line = self.line_number(start)
         first = self.line_start(line)
@@ -64,7 +64,7 @@ class Source:
         column = start - first + 1
         return Place(line, column, max(stop - first, column) + 1)
 
-    def whole_line(self, line: int) -> Place:
+    def locate_line(self, line: int) -> Place:
         """A line without the white space around it."""
         text = self.line(line)
         column = len(text) - len(text.lstrip()) + 1

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from ensemble_notebook.cell.binding.assembly import Assembly
-from ensemble_notebook.cell.binding.inputs import Template, find_inputs, templates
-from ensemble_notebook.cell.binding.names import Resolver
+from ensemble_notebook.cell.binding.ensemble_builder import EnsembleBuilder
+from ensemble_notebook.cell.binding.inputs import TemplateText, collect_templates, find_inputs
+from ensemble_notebook.cell.binding.name_resolver import NameResolver
 from ensemble_notebook.cell.cell import Cell
-from ensemble_notebook.cell.language import cell_schema as schema
+from ensemble_notebook.cell.language import cell_schema
 from ensemble_notebook.cell.language.amounts import is_amount
-from ensemble_notebook.cell.reading.drafts import Draft, Written
-from ensemble_notebook.cell.reading.members import read_draft
-from ensemble_notebook.cell.reading.parts import limit_draft
-from ensemble_notebook.cell.text.mistakes import Report
-from ensemble_notebook.cell.text.source import OPTIONS, Place, Source
+from ensemble_notebook.cell.reading.member_reader import read_section
+from ensemble_notebook.cell.reading.part_reader import read_limit
+from ensemble_notebook.cell.reading.sections import KeyValue, Section
+from ensemble_notebook.cell.text.mistakes import MistakeReport
+from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.cell.text.yaml_tree import read_tree
 from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
@@ -49,16 +49,16 @@ def read_cell(
     Raises:
         CellError: with every mistake and its place.
     """
-    report = Report(Source(text))
+    report = MistakeReport(SourceText(text))
     with report:
         _refuse_keys(report, overrides)
-        top = read_draft(read_tree(report), report)
+        top = read_section(read_tree(report), report)
         if top is not None:
-            _override(top, overrides)
+            _apply_overrides(top, overrides)
             inputs = find_inputs(
-                _templates(top), top, overrides.get("inputs", {}), namespace, report, is_strict=needs_inputs
+                _collect_templates(top), top, overrides.get("inputs", {}), namespace, report, is_strict=needs_inputs
             )
-            assembly = Assembly(top, Resolver(namespace), inputs.values, report)
+            assembly = EnsembleBuilder(top, NameResolver(namespace), inputs.values, report)
             definition, graph = assembly.make(EnsembleDefinition)
     assert top is not None
     assert graph is not None
@@ -71,66 +71,69 @@ def read_cell(
         notices=tuple(report.notices),
         warnings=assembly.warnings,
         _source=report.source,
-        _draft=top,
+        _section=top,
         _namespace=namespace,
     )
 
 
-def _refuse_keys(report: Report, overrides: Mapping[str, Any]) -> None:
+def _refuse_keys(report: MistakeReport, overrides: Mapping[str, Any]) -> None:
     """No key may stand in a cell, wherever in it: cells are saved and shared (docs/contract/engine.md#models)."""
     message = "this looks like a key, and keys never stand in a cell: cells are saved and shared."
     hint = (
         "Put it into an environment variable before you start: OPENAI_API_KEY, or another one named by `api_key_env`."
     )
-    for place in _keys(report.source):
-        report.mistake(place, message, hint)
+    for place in _find_keys(report.source):
+        report.add_mistake(place, message, hint)
     for given in (*overrides.values(), *overrides.get("inputs", {}).values()):
         if isinstance(given, str) and holds_key(given):
-            report.mistake(OPTIONS, message, hint)
+            report.add_mistake(OPTIONS, message, hint)
 
 
-def _keys(source: Source) -> Iterator[Place]:
+def _find_keys(source: SourceText) -> Iterator[Place]:
     if not holds_key(source.text):
         return
     found = [line for line in range(1, source.line_count + 1) if holds_key(source.line(line))]
     for line in found:
         text, masked = source.line(line), mask(source.line(line))
-        start = _same(text, masked)
-        end = len(text) - _same(text[:start:-1], masked[:start:-1])
-        yield source.place(source.line_start(line) + start, source.line_start(line) + end)
+        start = _count_equal_start(text, masked)
+        end = len(text) - _count_equal_start(text[:start:-1], masked[:start:-1])
+        yield source.locate(source.line_start(line) + start, source.line_start(line) + end)
     if not found:  # a key over several lines
-        yield source.place(_same(source.text, mask(source.text)))
+        yield source.locate(_count_equal_start(source.text, mask(source.text)))
 
 
-def _same(first: str, second: str) -> int:
+def _count_equal_start(first: str, second: str) -> int:
     """How many characters two texts begin with alike."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
-def _override(top: Draft, overrides: Mapping[str, Any]) -> None:
+def _apply_overrides(top: Section, overrides: Mapping[str, Any]) -> None:
     """Put the values of the options in place of the cell's."""
     for name in _OVERRIDES:
         if name not in overrides:
             continue
         given = overrides[name]
         node = ScalarNode(0, 0, OPTIONS, str(given), is_plain=False)
-        top.written[name] = Written(OPTIONS, node)
-        top.values[name] = _option(name, given, node)
+        top.key_values[name] = KeyValue(OPTIONS, node)
+        top.values[name] = _read_option(name, given, node)
 
 
-def _option(name: str, given: Any, node: ScalarNode) -> Any:
+def _read_option(name: str, given: Any, node: ScalarNode) -> Any:
     """The value of an option, as the reader of the cell would have left it."""
     if not isinstance(given, str):
         return given
     if name == "budget" and is_amount(given):
-        return limit_draft(node, "--budget", schema.BUDGET)
+        return read_limit(node, "--budget", cell_schema.BUDGET)
     return node if name in ("llm", "budget") else given
 
 
-def _templates(top: Draft) -> list[Template]:
+def _collect_templates(top: Section) -> list[TemplateText]:
     """Every text of the cell that may hold variables, agents' first."""
-    drafts = list(top.inside())
-    agents = [draft for draft in drafts if draft.scope is schema.AGENT]
-    tasks = [draft for draft in drafts if draft.scope is schema.TASK]
-    return [*templates(agents, schema.AGENT.template_keys), *templates(tasks, schema.TASK.template_keys)]
+    sections = list(top.walk())
+    agents = [section for section in sections if section.schema is cell_schema.AGENT]
+    tasks = [section for section in sections if section.schema is cell_schema.TASK]
+    return [
+        *collect_templates(agents, cell_schema.AGENT.template_keys),
+        *collect_templates(tasks, cell_schema.TASK.template_keys),
+    ]

@@ -1,6 +1,6 @@
-"""Definitions made from drafts: whatever one of them refuses is reported in its place (C10).
+"""Definitions made from sections: whatever one of them refuses is reported in its place (C10).
 
-A draft with mistakes still becomes a definition, with a stand-in for what is wrong, so that the rules between
+A section with mistakes still becomes a definition, with a stand-in for what is wrong, so that the rules between
 definitions are checked as well and all mistakes show at once. Resolves no names.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import MISSING
 from dataclasses import fields as fields_of
 from typing import Any, Final, TypeVar
 
-from ensemble_notebook.cell.reading.drafts import Draft
-from ensemble_notebook.cell.text.mistakes import MisreadError, Report
-from ensemble_notebook.cell.text.source import Place
+from ensemble_notebook.cell.reading.sections import Section
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport
+from ensemble_notebook.cell.text.source_text import Place
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.definition import Checked
@@ -29,15 +29,15 @@ _SUBSTITUTES: Final[Mapping[type, Mapping[str, Any]]] = {Condition: {"default": 
 D = TypeVar("D", bound=Checked)
 
 
-class Construction:
-    """Makes definitions, and remembers which draft each was made from."""
+class DefinitionBuilder:
+    """Makes definitions, and remembers which section each was made from."""
 
-    def __init__(self, top: Draft, report: Report) -> None:
+    def __init__(self, top: Section, report: MistakeReport) -> None:
         self._top, self._report = top, report
-        self._made: dict[int, tuple[Any, Draft]] = {}
+        self._made: dict[int, tuple[Any, Section]] = {}
         self._places: dict[tuple[int, str], Mapping[int | str, Place]] = {}
 
-    def make(self, cls: type[D], draft: Draft, fields: dict[str, Any]) -> D:
+    def make(self, cls: type[D], section: Section, fields: dict[str, Any]) -> D:
         """The definition; a field that it refuses is reported and replaced until it is made.
 
         Raises:
@@ -45,48 +45,48 @@ class Construction:
         """
         required = _required(cls)
         for name in required:
-            fields.setdefault(name, _stand_in(cls, name))
+            fields.setdefault(name, _make_placeholder(cls, name))
         replaced: set[str | None] = set()
         while True:
             try:
                 made = cls(**fields)
             except ValidationError as error:
                 for problem in error.problems:
-                    self._report_in(draft, problem)
+                    self._report_in(section, problem)
                     if problem.field not in fields or problem.field in replaced:
-                        raise MisreadError(draft.place) from error
+                        raise MisreadError(section.place) from error
                     replaced.add(problem.field)
                     del fields[problem.field]
                     if problem.field in required:
-                        fields[problem.field] = _stand_in(cls, problem.field)
+                        fields[problem.field] = _make_placeholder(cls, problem.field)
                     fields |= _SUBSTITUTES.get(cls, {})
             else:
-                self._made[id(made)] = (made, draft)
+                self._made[id(made)] = (made, section)
                 return made
 
-    def place_items(self, draft: Draft, name: str, places: Mapping[int | str, Place]) -> None:
+    def note_item_places(self, section: Section, name: str, places: Mapping[int | str, Place]) -> None:
         """Remember where the items of a field stand, by their index or key in the definition."""
-        self._places[id(draft), name] = places
+        self._places[id(section), name] = places
 
-    def report(self, problem: Problem) -> None:
+    def report_problem(self, problem: Problem) -> None:
         """Report what a rule between definitions found, where its subject is written."""
-        self._report_in(self.draft_of(problem.subject) or self._top, problem)
+        self._report_in(self.find_section(problem.subject) or self._top, problem)
 
-    def draft_of(self, made: object) -> Draft | None:
+    def find_section(self, made: object) -> Section | None:
         """What a definition was made from; None for what no cell wrote."""
         return self._made.get(id(made), (None, None))[1]
 
-    def _report_in(self, draft: Draft, problem: Problem) -> None:
-        key = draft.scope.keys.get(problem.field or "")
+    def _report_in(self, section: Section, problem: Problem) -> None:
+        key = section.schema.keys.get(problem.field or "")
         hint = f"{key.name}: {key.meaning}." if key is not None else ""
-        self._report.mistake(self._place(draft, problem.field, problem.item), problem.message, hint)
+        self._report.add_mistake(self._place(section, problem.field, problem.item), problem.message, hint)
 
-    def _place(self, draft: Draft, name: str | None, item: int | str | None) -> Place:
-        places = self._places.get((id(draft), name or ""), {})
-        return places[item] if item is not None and item in places else draft.place_of(name, item)
+    def _place(self, section: Section, name: str | None, item: int | str | None) -> Place:
+        places = self._places.get((id(section), name or ""), {})
+        return places[item] if item is not None and item in places else section.find_place(name, item)
 
 
-def stand_in_task() -> Task:
+def make_placeholder_task() -> Task:
     """A task where there is none."""
     return Task(description=_STAND_IN, expected_output=_STAND_IN)
 
@@ -95,9 +95,9 @@ def _required(cls: type[Any]) -> list[str]:
     return [each.name for each in fields_of(cls) if each.default is MISSING and each.default_factory is MISSING]
 
 
-def _stand_in(cls: type, name: str) -> Any:
+def _make_placeholder(cls: type, name: str) -> Any:
     if name == "tasks":
-        return (stand_in_task(),)
+        return (make_placeholder_task(),)
     if cls is PhaseReview:
-        return stand_in_task()
+        return make_placeholder_task()
     return {CostConfiguration: 0, RateLimit: 1}.get(cls, _STAND_IN)

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ensemble_notebook.cell.language.vocabulary import Kind
-from ensemble_notebook.cell.reading.drafts import Draft
-from ensemble_notebook.cell.text.mistakes import MisreadError, listed, meant, quoted
+from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.reading.sections import Section
+from ensemble_notebook.cell.text.mistakes import MisreadError, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.output_type import output_type_fault
@@ -56,25 +56,25 @@ def _unimported_class(name: str) -> type:
 
 
 @dataclass(frozen=True, slots=True)
-class Sort:
+class ObjectKind:
     """A sort of objects that a cell may name.
 
     Attributes:
         label: one of them in messages, with its article, where the key does not say it.
         plural: how messages call them.
         fits: True for one of them, told by its class alone: no property of the user's object is run.
-        stand_in: makes what stands for one that is not imported.
-        other: how the same is written without a name, as a sentence.
+        make_placeholder: makes what stands for one that is not imported.
+        alternative: how the same is written without a name, as a sentence.
     """
 
     label: str
     plural: str
     fits: Callable[[Any], bool]
-    stand_in: Callable[[str], Any]
-    other: str = ""
+    make_placeholder: Callable[[str], Any]
+    alternative: str = ""
 
 
-class Resolver:
+class NameResolver:
     """Looks names up.
 
     Args:
@@ -87,40 +87,40 @@ class Resolver:
         self._is_trusting = namespace is None and not imports
         self._imports = imports
 
-    def find(self, node: ScalarNode, sort: Sort, label: str = "") -> Any:
-        """An object of the notebook, or what a dotted name imports; whether it is of the sort, its definition says.
+    def find(self, node: ScalarNode, kind: ObjectKind, label: str = "") -> Any:
+        """An object of the notebook, or what a dotted name imports; whether it is of the kind, its definition says.
 
         Args:
             node: the name.
-            sort: what is looked for.
+            kind: what is looked for.
             label: how messages call one of the sort here, with its article; empty for the sort's own label.
 
         Raises:
             MisreadError: there is no such name, or it can't be imported.
         """
-        name, what = node.text, label or sort.label
+        name, what = node.text, label or kind.label
         if _DOTTED.fullmatch(name):
-            return self._import(node) if self._imports else sort.stand_in(name)
+            return self._import(node) if self._imports else kind.make_placeholder(name)
         if not name.isidentifier():
             hint = "Write the name alone: no quotes inside, no brackets, no arguments."
-            raise MisreadError(node.place, f"{quoted(name)} can't be the name of {what}.", hint)
+            raise MisreadError(node.place, f"{quote(name)} can't be the name of {what}.", hint)
         if name in self._namespace:
             return self._namespace[name]
         if name == human_input.__name__:  # the one tool that is there without an import
             return human_input
         if self._is_trusting:
-            return sort.stand_in(name)
-        raise self._missing(node, what, sort)
+            return kind.make_placeholder(name)
+        raise self._missing(node, what, kind)
 
-    def shape(self, node: ScalarNode) -> Any:
+    def find_output_type(self, node: ScalarNode) -> Any:
         """The class or JSON schema of an output.
 
         Raises:
             MisreadError: there is none of this name.
         """
-        return self.find(node, _SHAPES)
+        return self.find(node, _OUTPUT_TYPES)
 
-    def store(self, path: ScalarNode | None) -> Any:
+    def make_store(self, path: ScalarNode | None) -> Any:
         """A store of the ensemble's own, or one in a file, which is not opened before the cell is built.
 
         Raises:
@@ -133,7 +133,7 @@ class Resolver:
 
         return InMemoryStore() if path is None else _opened(SqliteMemory, path)
 
-    def exporter(self, path: ScalarNode) -> Any:
+    def make_exporter(self, path: ScalarNode) -> Any:
         """What writes traces to a file or folder; nothing is touched before the cell is built.
 
         Raises:
@@ -145,7 +145,7 @@ class Resolver:
 
         return _opened(JsonTraceExporter, path)
 
-    def model(self, node: ScalarNode) -> Any:
+    def find_model(self, node: ScalarNode) -> Any:
         """A chat model object, or a checked spec text (docs/contract/engine.md#models).
 
         Raises:
@@ -167,37 +167,39 @@ class Resolver:
         if self._is_trusting and name.isidentifier():
             return name
         known = [*self._names(_is_model), *_BUILT_IN_MODELS]
-        message = f"there is no model {quoted(name)}.{meant(name, known)}"
+        message = f"there is no model {quote(name)}.{suggest_name(name, known)}"
         raise MisreadError(node.place, message, self._model_hint(name))
 
-    def server(self, draft: Draft) -> Mapping[str, str]:
+    def check_server(self, section: Section) -> Mapping[str, str]:
         """The mapping of an OpenAI-compatible server, checked (docs/contract/engine.md#models).
 
         Raises:
             MisreadError: it names no model or no address.
         """
-        values = draft.values
-        if draft.written.keys() - values.keys() or "model" not in values or any(map(holds_key, values.values())):
-            raise MisreadError(draft.place)
+        values = section.values
+        if section.key_values.keys() - values.keys() or "model" not in values or any(map(holds_key, values.values())):
+            raise MisreadError(section.place)
         try:
             parse_spec(values)
         except ValidationError as error:
             problem = error.problems[0]
             hint = "A model has: model, base_url, api_key_env."
-            raise MisreadError(draft.place_of(str(problem.item or "base_url")), problem.message, hint) from None
+            raise MisreadError(section.find_place(str(problem.item or "base_url")), problem.message, hint) from None
         return dict(values)
 
     def _model_hint(self, name: str) -> str:
         models = list(self._names(_is_model))
-        own = f" Variables with a chat model: {listed(models)}." if models else ""
+        own = f" Variables with a chat model: {join_names(models)}." if models else ""
         sample = name if len(name) <= 40 else "NAME"
         return f"Write local, openai:{sample}, or the name of a variable that holds a chat model.{own}"
 
-    def _missing(self, node: ScalarNode, what: str, sort: Sort) -> MisreadError:
-        names = list(self._names(sort.fits))
-        message = f"there is no {quoted(node.text)} in this notebook.{meant(node.text, names)}"
-        there = f"{sort.plural} here: {listed(names)}." if names else f"This notebook has no {sort.plural.lower()} yet."
-        hint = f"Define or import {what} of this name in a cell above. {there} {sort.other}".rstrip()
+    def _missing(self, node: ScalarNode, what: str, kind: ObjectKind) -> MisreadError:
+        names = list(self._names(kind.fits))
+        message = f"there is no {quote(node.text)} in this notebook.{suggest_name(node.text, names)}"
+        there = (
+            f"{kind.plural} here: {join_names(names)}." if names else f"This notebook has no {kind.plural.lower()} yet."
+        )
+        hint = f"Define or import {what} of this name in a cell above. {there} {kind.alternative}".rstrip()
         return MisreadError(node.place, message, hint)
 
     def _names(self, fits: Callable[[Any], bool]) -> Iterator[str]:
@@ -221,7 +223,7 @@ class Resolver:
         ) as error:  # C10: whatever a module raises while it is imported, its name in the cell is the place
             reason = f"{type(error).__name__}: {error}"
             hint = "Dotted names are imported when the cell is run: is the module installed and on the path?"
-            raise MisreadError(node.place, f"{quoted(node.text)} can't be imported ({reason}).", hint) from error
+            raise MisreadError(node.place, f"{quote(node.text)} can't be imported ({reason}).", hint) from error
         return found
 
 
@@ -256,7 +258,7 @@ def _is_function(found: Any) -> bool:
     return callable(found) or any(hasattr(type(found), name) for name in ("execute", "on_event", "evaluate", "ainvoke"))
 
 
-def _is_shape(found: Any) -> bool:
+def _is_output_class(found: Any) -> bool:
     return isinstance(found, type) and output_type_fault(found) is None
 
 
@@ -268,17 +270,21 @@ def _of(kind: type) -> Callable[[Any], bool]:
     return lambda found: isinstance(found, kind)
 
 
-FUNCTIONS: Final = Sort("a function", "Functions", _is_function, Unimported)
-STORES: Final = Sort("a memory store", "Stores", _has("retrieve"), UnimportedObject, "A file ends in .db.")
-EXPORTERS: Final = Sort(
+FUNCTIONS: Final = ObjectKind("a function", "Functions", _is_function, Unimported)
+STORES: Final = ObjectKind("a memory store", "Stores", _has("retrieve"), UnimportedObject, "A file ends in .db.")
+EXPORTERS: Final = ObjectKind(
     "an exporter", "Exporters", _has("export"), UnimportedObject, "A folder ends in /, a file in .json."
 )
-PROMPTS: Final = Sort("an object with system and user", "Prompt strategies", _has("system"), UnimportedObject)
-LIMITS: Final[Mapping[Kind, Sort]] = {
-    Kind.RATE: Sort("a RateLimit", "Rate limits", _of(RateLimit), Unimported, "Or write e.g. 60/min."),
-    Kind.BUDGET: Sort("a Budget", "Budgets", _of(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."),
+PROMPTS: Final = ObjectKind("an object with system and user", "Prompt strategies", _has("system"), UnimportedObject)
+LIMITS: Final[Mapping[ValueKind, ObjectKind]] = {
+    ValueKind.RATE: ObjectKind("a RateLimit", "Rate limits", _of(RateLimit), Unimported, "Or write e.g. 60/min."),
+    ValueKind.BUDGET: ObjectKind(
+        "a Budget", "Budgets", _of(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."
+    ),
 }
-_SHAPES: Final = Sort("a class", "Classes", _is_shape, _unimported_class, "Or write e.g. {title: str, score: int}.")
+_OUTPUT_TYPES: Final = ObjectKind(
+    "a class", "Classes", _is_output_class, _unimported_class, "Or write e.g. {title: str, score: int}."
+)
 
 
 def _kind(found: Any) -> str:

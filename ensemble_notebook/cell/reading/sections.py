@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ensemble_notebook.cell.language.cell_schema import Scope
-from ensemble_notebook.cell.text.source import Place
+from ensemble_notebook.cell.language.cell_schema import SectionSchema
+from ensemble_notebook.cell.text.source_text import Place
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class KeyValue:
     """A key and its value, where they stand."""
 
     key: Place
@@ -20,57 +20,57 @@ class Written:
 
 
 @dataclass(slots=True, eq=False)
-class Draft:
+class Section:
     """The cell, an agent, task or phase, or a part with keys of its own.
 
     Attributes:
-        scope: what it is.
+        schema: what it is.
         label: how messages call it, e.g. ``agent 'Writer'``.
         place: its key, or its first line.
         name: what the rest of the cell calls it; None where it has no name.
-        values: field -> value; names are nodes, members are drafts. What could not be read is not in it.
-        written: field -> where it was written, unreadable ones included.
+        values: field -> value; names are nodes, members are sections. What could not be read is not in it.
+        key_values: field -> key and value where it was written, unreadable ones included.
         has_unknown: True when a key could not be understood.
     """
 
-    scope: Scope
+    schema: SectionSchema
     label: str
     place: Place
     name: str | None = None
     values: dict[str, Any] = field(default_factory=dict)
-    written: dict[str, Written] = field(default_factory=dict)
+    key_values: dict[str, KeyValue] = field(default_factory=dict)
     has_unknown: bool = False
 
-    def place_of(self, name: str | None, item: int | str | None = None) -> Place:
+    def find_place(self, name: str | None, item: int | str | None = None) -> Place:
         """Where a field, or an item of it, stands; the place of the whole where it is not written."""
-        if name is None or name not in self.written:
+        if name is None or name not in self.key_values:
             return self.place
-        node = self.written[name].value
+        node = self.key_values[name].value
         if isinstance(node, ListNode):
             is_item = isinstance(item, int) and item < len(node.items)
             return node.items[int(item)].place if is_item and item is not None else node.place
         if isinstance(node, MappingNode):
-            return self.key_places(name).get(str(item), self.written[name].key)
+            return self.find_key_places(name).get(str(item), self.key_values[name].key)
         return node.place
 
-    def inside(self) -> Iterator[Draft]:
-        """All drafts in it, in the order of the text, each before what is in it."""
+    def walk(self) -> Iterator[Section]:
+        """All sections in it, in the order of the text, each before what is in it."""
         for value in self.values.values():
-            parts = value.drafts if isinstance(value, Group) else value if isinstance(value, list) else [value]
+            parts = value.sections if isinstance(value, TaskGroup) else value if isinstance(value, list) else [value]
             for part in parts:
-                if isinstance(part, Draft):
+                if isinstance(part, Section):
                     yield part
-                    yield from part.inside()
+                    yield from part.walk()
 
-    def key_places(self, name: str) -> dict[str, Place]:
+    def find_key_places(self, name: str) -> dict[str, Place]:
         """Where the keys of a field stand, if it is a mapping."""
-        node = self.written[name].value if name in self.written else None
+        node = self.key_values[name].value if name in self.key_values else None
         return {key.text: key.place for key, _ in node.pairs} if isinstance(node, MappingNode) else {}
 
 
 @dataclass(slots=True, eq=False)
-class Group:
+class TaskGroup:
     """The tasks of a cell or phase; a list is a chain, a mapping a graph (C1)."""
 
-    drafts: list[Draft]
+    sections: list[Section]
     is_list: bool

@@ -1,0 +1,152 @@
+"""The values of a section with the notebook's names resolved, and parts made into definitions (C4).
+
+`ensemble_builder` adds the binders of those kinds of values that refer to members of the cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ensemble_notebook.cell.binding.definition_builder import DefinitionBuilder
+from ensemble_notebook.cell.binding.name_resolver import (
+    EXPORTERS,
+    FUNCTIONS,
+    LIMITS,
+    PROMPTS,
+    STORES,
+    NameResolver,
+    Unimported,
+)
+from ensemble_notebook.cell.language.cell_schema import Key
+from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.reading.sections import Section
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport
+from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
+from ensemble_notebook.domain.definitions.definition import Checked
+
+Binder = Callable[[Section, Key, Any], Any]
+
+
+class ValueBinder:
+    """Binds the values of sections.
+
+    Attributes:
+        binders: how each kind of value is bound, from its section, its key and itself; None leaves it out. Kinds
+            without one are taken as they are.
+    """
+
+    def __init__(self, resolver: NameResolver, definition_builder: DefinitionBuilder, report: MistakeReport) -> None:
+        self._resolver, self._definition_builder, self._report = resolver, definition_builder, report
+        self.binders: Mapping[ValueKind, Binder | None] = {
+            ValueKind.MODEL: self._bind_model,
+            ValueKind.OBJECT: self._bind_object,
+            ValueKind.PROMPT: self._bind_prompt,
+            ValueKind.OBJECTS: self._bind_functions,
+            ValueKind.FUNCTIONS: self._bind_functions,
+            ValueKind.OUTPUT_TYPE: self._bind_output_type,
+            ValueKind.COST: self.make_part,
+            ValueKind.RATE: self._bind_limit,
+            ValueKind.BUDGET: self._bind_limit,
+            ValueKind.REVIEW: self.make_parts,
+            ValueKind.CONSTRAINTS: self.make_part,
+            ValueKind.MEMORIES: self._bind_texts,
+            ValueKind.STORE: self._bind_store,
+            ValueKind.EXPORTER: self._bind_exporter,
+        }
+
+    def bind_fields(self, section: Section) -> dict[str, Any]:
+        """The values of a section, ready for its definition; what can't be bound is reported and left out."""
+        found = {}
+        for name, value in section.values.items():
+            key = section.schema.keys.get(name)
+            if key is None:
+                continue
+            binder = self.binders.get(key.kind, _as_it_is)
+            if binder is None:
+                continue
+            try:
+                found[name] = binder(section, key, value)
+            except MisreadError as misread:
+                self._report.add_misread(misread)
+        return found
+
+    def make_part(self, _: Section, key: Key, value: Section) -> Checked:
+        """A part as its definition."""
+        cls = value.schema.definition
+        assert cls is not None, key.name
+        return self._definition_builder.make(cls, value, self.bind_fields(value))
+
+    def make_parts(self, section: Section, key: Key, value: Iterable[Section]) -> tuple[Checked, ...]:
+        """Parts as their definitions; one that can't be made is left out."""
+        return self.make_each(section, key, value, lambda part: self.make_part(section, key, part))
+
+    def make_each(
+        self, section: Section, key: Key, values: Iterable[Any], make: Callable[[Any], Any]
+    ) -> tuple[Any, ...]:
+        """Something made of every item that is no mistake; their places are kept."""
+        found, places = [], []
+        for value in values:
+            try:
+                found.append(make(value))
+                places.append(value.place)
+            except MisreadError as misread:
+                self._report.add_misread(misread)
+        self._definition_builder.note_item_places(section, key.name, dict(enumerate(places)))
+        return tuple(found)
+
+    def _bind_model(self, _: Section, __: Key, value: Any) -> Any:
+        if isinstance(value, ScalarNode):
+            return self._resolver.find_model(value)
+        return self._resolver.check_server(value) if isinstance(value, Section) else value
+
+    def _bind_object(self, _: Section, key: Key, value: ScalarNode) -> Any:
+        return self._resolver.find(value, FUNCTIONS, key.word.label)
+
+    def _bind_prompt(self, _: Section, __: Key, value: ScalarNode) -> Any:
+        return self._resolver.find(value, PROMPTS)
+
+    def _bind_functions(self, section: Section, key: Key, value: Iterable[ScalarNode]) -> tuple[Any, ...]:
+        """Functions; a stand-in where there is none, so that the others are checked, too."""
+        return self.make_each(section, key, value, lambda node: self._bind_function(node, key.word.label))
+
+    def _bind_function(self, node: ScalarNode, label: str) -> Any:
+        try:
+            return self._resolver.find(node, FUNCTIONS, label)
+        except MisreadError as misread:
+            self._report.add_misread(misread)
+            return Unimported(node.text)
+
+    def _bind_output_type(self, _: Section, __: Key, value: Any) -> Any:
+        return self._resolver.find_output_type(value) if isinstance(value, ScalarNode) else value
+
+    def _bind_limit(self, section: Section, key: Key, value: Section | ScalarNode) -> Any:
+        """A limit of its own, or one of the notebook, which is shared with whoever else holds it."""
+        if isinstance(value, Section):
+            return self.make_part(section, key, value)
+        found = self._resolver.find(value, LIMITS[key.kind])
+        return None if isinstance(found, Unimported) else found
+
+    def _bind_texts(self, section: Section, key: Key, value: Iterable[ScalarNode]) -> tuple[str, ...]:
+        return self.make_each(section, key, value, lambda node: node.text.strip())
+
+    def _bind_store(self, _: Section, __: Key, value: bool | ScalarNode) -> Any:
+        if isinstance(value, bool):
+            return self._resolver.make_store(None) if value else None
+        if _is_path(value.text, (".db", ".sqlite", ".sqlite3")):
+            return self._resolver.make_store(value)
+        return self._resolver.find(value, STORES)
+
+    def _bind_exporter(self, _: Section, __: Key, value: ScalarNode) -> Any:
+        if _is_path(value.text, (".json",)):
+            return self._resolver.make_exporter(value)
+        return self._resolver.find(value, EXPORTERS)
+
+
+def _is_path(text: str, endings: tuple[str, ...]) -> bool:
+    """True for a text that means a file or folder and no name of the notebook."""
+    return "/" in text or "\\" in text or text.endswith(endings)
+
+
+def _as_it_is(_: Section, __: Key, value: Any) -> Any:
+    return value

@@ -1,0 +1,259 @@
+"""The members of a cell as sections: agents, tasks and phases, in every form they may be written in (C1, C5).
+
+Resolves no name and makes no definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ensemble_notebook.cell.language import cell_schema
+from ensemble_notebook.cell.language.cell_schema import SectionSchema
+from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.reading.part_reader import PartReader
+from ensemble_notebook.cell.reading.sections import KeyValue, Section, TaskGroup
+from ensemble_notebook.cell.reading.values import describe_node, expect_value, read_text
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
+from ensemble_notebook.cell.text.source_text import Place
+from ensemble_notebook.cell.text.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
+
+_KEY_NAMES_IT: Final = "Remove this line, or change the key."
+_SMALLEST: Final = "The smallest cell is a list of tasks: `- Research {topic}`, then `- Write a haiku from it`."
+_TOP: Final = Place(1, 1, 2)
+
+
+def read_section(root: Node | None, report: MistakeReport) -> Section | None:
+    """The section of a whole cell, or None where there is nothing to read; everything wrong is reported."""
+    if root is None or isinstance(root, BrokenNode):
+        if not report.has_mistakes:
+            report.add_mistake(_TOP, "this cell is empty.", _SMALLEST)
+        return None
+    reader = _CellReader(report)
+    top = Section(cell_schema.CELL, "the cell", _TOP)
+    if isinstance(root, ListNode):
+        top.key_values["tasks"] = KeyValue(root.place, root)
+        top.values["tasks"] = reader.read_group(root, "the cell")
+    elif isinstance(root, MappingNode):
+        reader.read_fields(root, top)
+        reader.notice_parallel_order(top)
+    elif isinstance(root, ScalarNode):
+        empty = root.is_empty
+        hint = "Write a space after each '-'." if root.text.startswith("-") else _SMALLEST
+        report.add_mistake(root.place, "this cell is empty." if empty else "this cell is one text, not tasks.", hint)
+        return None
+    return top
+
+
+class _CellReader(PartReader):
+    """Reads the members of a cell."""
+
+    def __init__(self, report: MistakeReport) -> None:
+        super().__init__(report)
+        self.readers = {
+            **self.readers,
+            ValueKind.AGENTS: self._read_agents,
+            ValueKind.WORKER: self._read_worker,
+            ValueKind.TASKS: self.read_group,
+            ValueKind.PHASES: self._read_phases,
+        }
+
+    # agents
+
+    def _read_agents(self, node: Node, label: str) -> list[Section]:
+        if isinstance(node, ListNode):
+            members: list[tuple[ScalarNode | None, Node]] = [(None, item) for item in node.items]
+        else:
+            members = list(
+                self.expect_mapping(node, label, "Write `Name:` below it, and the keys of the agent below that.").pairs
+            )
+        return [self._read_agent(name, each, number) for number, (name, each) in enumerate(members, start=1)]
+
+    def _read_agent(self, key: ScalarNode | None, node: Node, number: int) -> Section:
+        section = self._read_member(cell_schema.AGENT, key, node, number)
+        if not isinstance(node, MappingNode):
+            if isinstance(node, ScalarNode):
+                _refuse_glued_key(node)
+            self._refuse_member(section, key, node, "a mapping with a goal", "Write `goal: ...` below it, indented.")
+            return section
+        self._read_agent_fields(node, section)
+        if key is None and "role" in section.values:
+            section.name = section.values["role"].strip()
+        return section
+
+    def _read_agent_fields(self, node: MappingNode, section: Section) -> None:
+        self.read_fields(node, section)
+        if "role" not in section.key_values and section.name is not None:
+            section.values["role"] = section.name
+        elif "role" not in section.key_values:
+            self.report.add_mistake(
+                section.place, f"{section.label} needs the key 'role'.", "Add `role: ...`, who this is."
+            )
+
+    def _read_worker(self, node: Node, label: str) -> Section | ScalarNode:
+        """An agent by its name, or one that is written where it is used."""
+        if not isinstance(node, MappingNode):
+            return self.read_name(node, label, wanted=ValueKind.WORKER.value)
+        section = Section(cell_schema.AGENT, label, _first_place(node))
+        self._read_agent_fields(node, section)
+        return section
+
+    # tasks
+
+    def read_group(self, node: Node, label: str) -> TaskGroup:
+        """Tasks as a list or as a mapping."""
+        expect_value(node, label)
+        if isinstance(node, ListNode):
+            sections = [self._read_task(None, item, number) for number, item in enumerate(node.items, start=1)]
+            return TaskGroup(sections, is_list=True)
+        if not isinstance(node, MappingNode):
+            hint = "Write one task a line below it: `- Research {topic}` or `gather: Research {topic}`."
+            raise MisreadError(
+                node.place, f"{label} takes a list or a mapping of tasks, and this is {describe_node(node)}.", hint
+            )
+        sections = [self._read_task(name, each, number) for number, (name, each) in enumerate(node.pairs, start=1)]
+        return TaskGroup(sections, is_list=False)
+
+    def _read_task(self, key: ScalarNode | None, node: Node, number: int) -> Section:
+        section = self._read_member(cell_schema.TASK, key, node, number)
+        if isinstance(node, MappingNode):
+            self.read_fields(node, section)
+            self._name_task(section, key)
+        elif isinstance(node, ScalarNode) and not node.is_empty:
+            section.key_values["description"] = KeyValue(section.place, node)
+            try:
+                _refuse_stray_key(key, node)
+                _refuse_glued_key(node)
+                section.values["description"] = read_text(node, section.label, report=self.report)
+            except MisreadError as misread:
+                self.report.add_misread(misread)
+        else:
+            hint = "Write what is to be done, or `description: ...` and other keys below it, indented."
+            self._refuse_member(section, key, node, "a text or a mapping", hint)
+        return section
+
+    def _name_task(self, section: Section, key: ScalarNode | None) -> None:
+        name = section.values.pop("name", None)
+        if key is None and name is not None:
+            section.name = name.strip()
+            section.label = f"task {quote(section.name)}"
+        elif key is not None and name is not None and name != key.text:
+            message = f"{section.label} is named by its key already, and here again {quote(name)}."
+            self.report.add_mistake(section.find_place("name"), message, _KEY_NAMES_IT)
+
+    # phases
+
+    def _read_phases(self, node: Node, label: str) -> list[Section]:
+        mapping = self.expect_mapping(node, label, "Write `name:` below it, and the tasks of the phase below that.")
+        return [self._read_phase(name, each, number) for number, (name, each) in enumerate(mapping.pairs, start=1)]
+
+    def _read_phase(self, key: ScalarNode, node: Node, number: int) -> Section:
+        section = self._read_member(cell_schema.PHASE, key, node, number)
+        section.values["name"] = key.text
+        if isinstance(node, MappingNode) and any(_is_phase_key(name, each) for name, each in node.pairs):
+            self.read_fields(node, section)
+            if section.values["name"] != key.text:
+                message = f"{section.label} is named by its key already, and here again."
+                self.report.add_mistake(section.find_place("name"), message, _KEY_NAMES_IT)
+            self._take_out_reviewer(section)
+        elif isinstance(node, ListNode | MappingNode):
+            section.key_values["tasks"] = KeyValue(key.place, node)
+            section.values["tasks"] = self.read_group(node, section.label)
+        else:
+            hint = "Write its tasks below it: `- Research {topic}`, or `tasks:` and `after:`."
+            self._refuse_member(section, key, node, "a list or a mapping of tasks", hint)
+        return section
+
+    def _take_out_reviewer(self, section: Section) -> None:
+        """A task of the phase that is named as its reviewer stands behind the phase, not in it (E28)."""
+        review, group = section.values.get("review"), section.values.get("tasks")
+        if not isinstance(review, Section) or not isinstance(group, TaskGroup):
+            return
+        by = review.values.get("by")
+        if not isinstance(by, ScalarNode):
+            return
+        for each in group.sections:
+            if each.name == by.text:
+                group.sections.remove(each)
+                review.values["by"] = each
+                return
+
+    # all members
+
+    def _read_member(self, schema: SectionSchema, key: ScalarNode | None, node: Node, number: int) -> Section:
+        if key is None:
+            return Section(schema, f"{schema.name} {number}", _first_place(node))
+        return Section(schema, f"{schema.name} {quote(key.text)}", key.place, key.text)
+
+    def _refuse_member(self, section: Section, key: ScalarNode | None, node: Node, wanted: str, hint: str) -> None:
+        """Report a member of the wrong form; its required fields count as written, so that nothing more is said."""
+        for name in section.schema.keys:
+            section.key_values.setdefault(name, KeyValue(section.place, BrokenNode(node.start, node.end, node.place)))
+        try:
+            expect_value(node, section.label)
+        except MisreadError as misread:
+            self.report.add_misread(MisreadError(key.place if key else misread.place, misread.message, hint))
+        else:
+            self.report.add_mistake(
+                node.place, f"{section.label} takes {wanted}, and this is {describe_node(node)}.", hint
+            )
+
+    def notice_parallel_order(self, top: Section) -> None:
+        """Where a cell speaks another tool's words, say that a mapping does not run in its order (C1, C3)."""
+        group = top.values.get("tasks")
+        if (
+            not self.has_familiar_key
+            or not isinstance(group, TaskGroup)
+            or group.is_list
+            or "workflow" in top.key_values
+        ):
+            return
+        if len(group.sections) > 1 and not any(_is_linked(section) for section in group.sections):
+            message = (
+                "a mapping of tasks is a graph: these run at the same time, and none reads another. "
+                "For one after the other write them as a list, or give them `context:`."
+            )
+            self.report.add_notice(top.key_values["tasks"].key, message, is_warning=True)
+
+
+def _refuse_stray_key(key: ScalarNode | None, node: ScalarNode) -> None:
+    """A word of the language where the name of a task belongs is a line that has lost its indentation."""
+    if key is None or key.text not in cell_schema.WORDS or _names_task(key, node):
+        return
+    message = f"{key.text!r} is a word of the cell language and can't name a task that is just a text."
+    hint = f"Look at its indentation; for a task of this name write `{key.text}: {{description: ...}}`."
+    raise MisreadError(key.place, message, hint)
+
+
+def _names_task(key: ScalarNode, node: ScalarNode) -> bool:
+    """True for a key that names a task here: a description has a space, what such a key takes has none."""
+    return key.text in cell_schema.TASK_NAMES and " " in node.text.strip()
+
+
+def _is_phase_key(key: ScalarNode, node: Node) -> bool:
+    """True where a phase is written with its keys; else its tasks stand there."""
+    if key.text != "review":
+        return key.text in cell_schema.PHASE_KEYS
+    if isinstance(node, MappingNode):
+        return any(name.text in cell_schema.PHASE_REVIEW.keys for name, _ in node.pairs)
+    return isinstance(node, ScalarNode) and not _names_task(key, node)
+
+
+def _refuse_glued_key(node: ScalarNode) -> None:
+    """`goal:Find` is a text for YAML, and was hardly meant as one."""
+    word = node.text.partition(":")[0]
+    if node.is_plain and word in cell_schema.WORDS and ":" in node.text:
+        place = Place(node.place.line, node.place.column + len(word), node.place.column + len(word) + 1)
+        raise MisreadError(
+            place, "a space is missing after ':'.", f"Write `{word}: ...`; put a text that starts so in quotes."
+        )
+
+
+def _is_linked(section: Section) -> bool:
+    return "context" in section.key_values
+
+
+def _first_place(node: Node) -> Place:
+    """Where a list item starts: a mapping's first key."""
+    pairs: Sequence[tuple[ScalarNode, Node]] = node.pairs if isinstance(node, MappingNode) else ()
+    return pairs[0][0].place if pairs else node.place
