@@ -1,7 +1,7 @@
 """Where the engine gets its models from (a `ChatSource`): spec texts and model objects become ports.
 
-What a spec may be stands in docs/contract/engine.md#models. Knows all kinds of models and how each is opened. Imports of
-providers happen on a thread, at first use.
+What a spec may be stands in docs/contract/engine.md#models. Knows all kinds of models and how each is opened. Imports
+of providers happen on a thread, at first use.
 """
 
 from __future__ import annotations
