@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from ensemble_notebook import ReplayError
 from ensemble_notebook.models.recording.recording_format import (
+    HEADER,
     InlineValue,
     format_document,
-    format_header,
     is_recording,
     read_documents,
 )
@@ -43,7 +43,7 @@ def test_any_text_and_value_come_back_as_they_were(shared_path, text, other, val
     items = [{"x": text, "y": other}, {"x": other, "y": InlineValue(value)}]
     plain = {"text": text, "block": {"text": other}, "items": items, "flat": [text, InlineValue(value)], "end": 1.5}
     expected = plain | {"items": [items[0], {"x": other, "y": value}], "flat": [text, value]}
-    assert contents(shared_path, format_header() + format_document(plain) + format_document({"next": text})) == [
+    assert contents(shared_path, HEADER + format_document(plain) + format_document({"next": text})) == [
         expected,
         {"next": text},
     ]
@@ -51,7 +51,7 @@ def test_any_text_and_value_come_back_as_they_were(shared_path, text, other, val
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), 1e300, 2**70, {"k" * 2000: 1}])
 def test_odd_numbers_and_keys_come_back(path, value):
-    assert contents(path, format_header() + format_document({"value": InlineValue(value)})) == [{"value": value}]
+    assert contents(path, HEADER + format_document({"value": InlineValue(value)})) == [{"value": value}]
 
 
 def test_long_texts_stand_line_by_line():
@@ -62,20 +62,20 @@ def test_long_texts_stand_line_by_line():
 
 
 def test_line_ends_and_mark_of_windows_do_no_harm(path):
-    text = format_header() + format_document({"text": "two\nlines", "other": "a\r\nb"})
+    text = HEADER + format_document({"text": "two\nlines", "other": "a\r\nb"})
     path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     assert is_recording(path)
     assert [document.content for document in read_documents(path)] == [{"text": "two\nlines", "other": "a\r\nb"}]
 
 
 def test_documents_know_their_lines(path):
-    path.write_text(format_header() + format_document({"a": "x\ny"}) + format_document({"b": 1}))
+    path.write_text(HEADER + format_document({"a": "x\ny"}) + format_document({"b": 1}))
     lines = path.read_text().splitlines()
     assert [lines[document.line - 1].partition(":")[0] for document in read_documents(path)] == ["a", "b"]
 
 
 def test_recordings_are_told_from_other_files(path):
-    path.write_text(format_header())
+    path.write_text(HEADER)
     assert is_recording(path)
     path.write_bytes(b"\xff\xfe notes")
     assert not is_recording(path)
@@ -102,18 +102,18 @@ def test_missing_file_and_folder_are_refused(path):
 
 
 def test_newer_format_is_refused(path):
-    path.write_text(format_header().replace("recording: 1", "recording: 2"))
+    path.write_text(HEADER.replace("recording: 1", "recording: 2"))
     with pytest.raises(ReplayError, match=r"line 1: this recording has format 2, .* up to 1\. Upgrade"):
         read_documents(path)
 
 
 def test_mistake_of_an_editor_is_found_by_its_line(path):
-    path.write_text(format_header() + format_document({"a": 1}) + '---\nb: "open\nc: 1\n' + format_document({"d": 1}))
+    path.write_text(HEADER + format_document({"a": 1}) + '---\nb: "open\nc: 1\n' + format_document({"d": 1}))
     with pytest.raises(ReplayError, match=r"lesson\.yaml, line \d+: the recording is broken here"):
         read_documents(path)
 
 
 def test_file_that_ends_within_a_document_is_said_to(path):
-    path.write_text(format_header() + format_document({"a": 1}) + '---\nb: "op')
+    path.write_text(HEADER + format_document({"a": 1}) + '---\nb: "op')
     with pytest.raises(ReplayError, match=r"line 6: the recording ends in the middle of an exchange"):
         read_documents(path)

@@ -13,7 +13,7 @@ from ensemble_notebook.domain.outputs.metrics import NO_USAGE
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.models.recording import replayer as replay
 from ensemble_notebook.models.recording.recorder import RecordingSource
-from ensemble_notebook.models.recording.recording_format import format_document, format_header
+from ensemble_notebook.models.recording.recording_format import HEADER, format_document
 from ensemble_notebook.models.recording.replayer import ReplayedError, ReplaySource
 from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, streamed
 from tests.support.openai_server import Answer, OpenAIServer
@@ -256,7 +256,7 @@ def test_key_that_only_the_model_gave_away_is_masked_at_the_replay_too(path, mon
     name = "openai:m@http://localhost:9"
     request = {"exchange": 1, "model": name, "system": "s", "user": "It is ***."}
     outcome = {"reply": {"text": "ok", "usage": {}}, "seconds": 0.1}
-    path.write_text(format_header() + format_document({"llm": name, **MODEL}) + format_document(request | outcome))
+    path.write_text(HEADER + format_document({"llm": name, **MODEL}) + format_document(request | outcome))
     assert converse(ReplaySource(path), llm, plain, system="s", user=f"It is {ODD_KEY}.").text == "ok"
 
 
@@ -334,7 +334,7 @@ def test_file_cut_anywhere_is_refused_or_whole(record, path):
     ],
 )
 def test_mistake_of_an_editor_is_named_with_its_line(path, document, wrong):
-    path.write_text(format_header() + format_document(document))
+    path.write_text(HEADER + format_document(document))
     with pytest.raises(ReplayError, match=rf"lesson\.yaml, line 4: here the recording is not whole: .*{wrong}"):
         ReplaySource(path)
 
@@ -342,7 +342,7 @@ def test_mistake_of_an_editor_is_named_with_its_line(path, document, wrong):
 def test_failure_that_is_continued_is_a_mistake(path):
     opening = {"exchange": 1, "model": "m", "system": "s", "user": "u", "stopped": True, "seconds": 1}
     path.write_text(
-        format_header()
+        HEADER
         + format_document(opening)
         + format_document({"exchange": 2, "continues": 1, "stopped": True, "seconds": 1})
     )

@@ -31,7 +31,7 @@ from ensemble_notebook.models.recording.exchange import (
     result_to_document,
 )
 from ensemble_notebook.models.recording.port_info import PortInfo, to_recorded_name
-from ensemble_notebook.models.recording.recording_format import format_document, format_header, is_recording
+from ensemble_notebook.models.recording.recording_format import HEADER, format_document, is_recording
 
 
 class RecordingWriter:
@@ -50,7 +50,7 @@ class RecordingWriter:
         if self._models:
             self._write(document, "a")
         else:
-            self._write(format_header() + document, "w")
+            self._write(HEADER + document, "w")
         self._models.add(llm)
 
     def add_exchange(self, request: Mapping[str, Any], outcome: Outcome, pieces: Sequence[str], seconds: float) -> int:
