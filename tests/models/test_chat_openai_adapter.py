@@ -1,0 +1,189 @@
+"""What is used of langchain-openai that is not public there, and how models do without it."""
+
+import asyncio
+import contextlib
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import httpx
+import openai
+import pytest
+from langchain_openai import ChatOpenAI
+
+from ensemble_notebook.domain.seams.chat_port import ToolSpec
+from ensemble_notebook.models.langchain.langchain_port import LangChainPort
+from ensemble_notebook.models.openai.chat_openai import bind_schema, can_take_schema, make_chat_model
+from ensemble_notebook.models.openai.chat_openai_adapter import (
+    can_replace_completions,
+    find_base_url,
+    find_missing_names,
+    is_openai_model,
+    make_status_error,
+    uses_responses_api,
+)
+from ensemble_notebook.models.openai.connections import Connections
+from ensemble_notebook.models.openai.endpoint import Endpoint
+from tests.support.openai_server import MODEL, Answer
+
+WHAT_TO_DO = (
+    "langchain-openai or openai has moved names that chat_openai_adapter.py uses. Until that module knows them, "
+    "models go the plain way: correct, but slower, and a user's model retries unseen. Find in BaseChatOpenAI where "
+    "requests are sent now (today: root_async_client, async_client.create, async_client.with_raw_response.create), use "
+    "that in the adapter, in chat_transport.py and in tolerant_completions.py, and raise the floor in pyproject.toml."
+)
+SEARCH = ToolSpec(
+    name="search", description="Look it up.", parameters={"type": "object", "properties": {"q": {"type": "string"}}}
+)
+SCHEMA = {"title": "Dish", "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+NEW_NAMES = {"root_async_client": "openai_client", "async_client": "completions"}
+
+
+class MovedChatOpenAI(ChatOpenAI):
+    """A ``ChatOpenAI`` whose client and completions are fields of other names, as a later version may have it.
+
+    The code that it inherits finds them where they are now.
+    """
+
+    openai_client: Any = None
+    completions: Any = None
+    root_async_client: ClassVar[Any] = property(lambda self: self.openai_client)
+    async_client: ClassVar[Any] = property(lambda self: self.completions)
+
+    def __setattr__(self, name, value):
+        super().__setattr__(NEW_NAMES.get(name, name), value)
+
+
+@contextlib.asynccontextmanager
+async def port_of(url, model_class):
+    connections = Connections(url)
+    model = make_chat_model(Endpoint(MODEL, url, None, "none"), connections, model_class=model_class)
+    yield LangChainPort(model=model, name=MODEL, takes_schema=True)
+    await connections.aclose()
+
+
+def is_sent_by_openai_package(request):
+    """It counts its retries in a header; our transport has none to count."""
+    return "X-Stainless-Retry-Count" in request.headers
+
+
+async def converse(url, model_class, *, is_streamed=False, schema=None):
+    """Ask, answer all tool calls, ask again; give the two replies and what was streamed."""
+    pieces = []
+    async with port_of(url, model_class) as port:
+        conversation = port.open("You are a cook.", "Cook a steak.", [SEARCH], schema)
+        first = await conversation.reply(pieces.append if is_streamed else None)
+        for call in first.tool_calls:
+            conversation.add_tool_result(call, "found")
+        return first, await conversation.reply(pieces.append if is_streamed else None), "".join(pieces)
+
+
+def test_names_of_the_installed_version_are_those_that_the_adapter_uses():
+    assert find_missing_names(ChatOpenAI) == (), WHAT_TO_DO
+    assert hasattr(openai.AsyncOpenAI, "_make_status_error_from_response"), WHAT_TO_DO
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+def test_installed_version_sends_through_our_transport(server, is_streamed):
+    server.script(Answer("Looking.", calls=[("search", {"q": "steak"})]), "Rest it.")
+    asyncio.run(converse(server.url, ChatOpenAI, is_streamed=is_streamed))
+    assert not any(map(is_sent_by_openai_package, server.requests)), WHAT_TO_DO
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+def test_users_model_of_the_installed_version_does_not_retry_unseen(server, source, is_streamed):
+    server.script(Answer.status(500), "Rest it.")
+
+    async def run():
+        port = await source.prepare(ChatOpenAI(model=MODEL, base_url=server.url, api_key="k", max_retries=2), print)
+        assert port.warning is None
+        with pytest.raises(openai.InternalServerError):
+            await port.open("s", "u").reply(print if is_streamed else None)
+
+    asyncio.run(run())
+    assert len(server.requests) == 1, WHAT_TO_DO
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+def test_model_without_the_names_is_plain_and_works(server, is_streamed):
+    script = [Answer("Looking.", calls=[("call_7", "search", {"q": "steak"})]), Answer("Rest it.", usage=(30, 9))]
+    server.script(*script, *script)
+    plain = asyncio.run(converse(server.url, MovedChatOpenAI, is_streamed=is_streamed))
+    assert all(map(is_sent_by_openai_package, server.requests))
+    assert plain == asyncio.run(converse(server.url, ChatOpenAI, is_streamed=is_streamed))
+    first, second, streamed = plain
+    assert first.tool_calls[0].arguments == {"q": "steak"}
+    assert (second.text, second.usage.input_tokens, second.usage.output_tokens) == ("Rest it.", 30, 9)
+    assert streamed == ("Looking.Rest it." if is_streamed else "")
+    bodies = [request.body for request in server.requests]
+    assert [body.pop("stream", False) for body in bodies] == [is_streamed] * 4
+    assert bodies[:2] == bodies[2:]
+
+
+def test_model_without_the_names_is_held_to_a_schema(server):
+    server.script("{}", "{}")
+    asyncio.run(converse(server.url, MovedChatOpenAI, schema=SCHEMA))
+    assert server.requests[0].body["response_format"]["json_schema"]["name"] == "Dish"
+
+
+@pytest.mark.parametrize("model_class", [ChatOpenAI, MovedChatOpenAI])
+def test_error_is_classified_with_and_without_the_names(server, model_class):
+    server.script(Answer.status(429, retry_after=7))
+
+    async def fault():
+        async with port_of(server.url, model_class) as port:
+            with pytest.raises(openai.RateLimitError) as caught:
+                await port.open("s", "u").reply()
+            return port.classify(caught.value)
+
+    found = asyncio.run(fault())
+    assert (found.reason, found.is_transient, found.retry_after_s) == ("429", True, 7)
+    assert len(server.requests) == 1
+
+
+def test_users_model_without_the_names_is_taken_as_it_is_and_its_retries_are_told(server, source):
+    model = MovedChatOpenAI(model=MODEL, base_url=server.url, api_key="k", max_retries=2)
+    port = asyncio.run(source.prepare(model, print))
+    assert port.model is model
+    assert "max_retries=2" in port.warning
+    assert asyncio.run(port.open("s", "u").reply()).text
+
+
+def test_missing_names_are_listed():
+    assert find_missing_names(MovedChatOpenAI) == ("root_async_client", "async_client")
+    assert find_missing_names(int) == ("root_async_client", "async_client", "_use_responses_api")
+
+
+def test_only_models_with_the_names_get_other_completions():
+    assert can_replace_completions(ChatOpenAI(model=MODEL, api_key="k"))
+    assert not can_replace_completions(MovedChatOpenAI(model=MODEL, api_key="k"))
+    assert is_openai_model(MovedChatOpenAI(model=MODEL, api_key="k"))
+    assert not can_replace_completions(object())
+
+
+@pytest.mark.parametrize("model_class", [ChatOpenAI, MovedChatOpenAI])
+def test_address_is_found_with_and_without_the_names(model_class, monkeypatch):
+    assert "api.openai.com" in find_base_url(model_class(model=MODEL, api_key="k"))
+    assert can_take_schema(model_class(model="gpt-4o", api_key="k"))
+    assert "//here" in find_base_url(model_class(model=MODEL, api_key="k", base_url="http://here/v1"))
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://there/v1")
+    assert "//there" in find_base_url(model_class(model=MODEL, api_key="k"))
+
+
+@pytest.mark.parametrize("is_asked_for", [True, False])
+def test_interface_is_the_one_that_was_asked_for(is_asked_for):
+    model = ChatOpenAI(model=MODEL, api_key="k", use_responses_api=is_asked_for)
+    assert uses_responses_api(model, {}) is is_asked_for
+    assert ("extra_body" in bind_schema(model, SCHEMA, {}).kwargs) is not is_asked_for
+    without_the_name = SimpleNamespace(use_responses_api=is_asked_for)
+    assert uses_responses_api(without_the_name, {}) is is_asked_for
+
+
+@pytest.mark.parametrize("content", [b'{"error": {"message": "Busy."}}', b"Busy."])
+def test_status_error_without_the_name_of_the_openai_package_has_the_facts(content):
+    response = httpx.Response(503, content=content, request=httpx.Request("POST", "http://here/v1"))
+    error = make_status_error(object(), response)
+    assert isinstance(error, openai.APIStatusError)
+    assert (error.status_code, error.response) == (503, response)
+    assert "Busy." in str(error)
