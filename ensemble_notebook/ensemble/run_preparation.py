@@ -28,7 +28,7 @@ from ensemble_notebook.ensemble.cost_estimation import price_problems
 from ensemble_notebook.ensemble.run_settings import RunSetting
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, one_line
 from ensemble_notebook.trace.capture import resolve_capture_mode
-from ensemble_notebook.trace.folding.prices import price_of
+from ensemble_notebook.trace.folding.prices import calculate_price
 
 
 def source_of(setting: RunSetting) -> ChatSource:
@@ -71,7 +71,7 @@ def values_of(
 
 def pricing_of(ensemble: EnsembleDefinition) -> Pricing:
     """What its requests cost: by its own rates, else by the public list."""
-    return functools.partial(price_of, rates=ensemble.cost)
+    return functools.partial(calculate_price, rates=ensemble.cost)
 
 
 def order_of(

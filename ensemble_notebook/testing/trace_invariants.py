@@ -11,7 +11,7 @@ from typing import Final
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.spans.span import Span, Stretch
+from ensemble_notebook.trace.spans.span import ActiveInterval, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 TOLERANCE_MS: Final = 1e-3
@@ -101,7 +101,7 @@ def _times(spans: Mapping[str, Span]) -> Iterator[str]:
             yield f"span {span.span_id} is not inside its parent {parent.span_id}"
         if (span.self_ms or 0.0) > (span.duration_ms or 0.0) + TOLERANCE_MS:
             yield f"span {span.span_id} worked longer than it took"
-        for before, after in pairwise(span.stretches):
+        for before, after in pairwise(span.active_intervals):
             if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:
                 yield f"span {span.span_id} goes on before it was over"
 
@@ -138,7 +138,7 @@ def _usage(events: Iterable[ev.Event], spans: Mapping[str, Span]) -> Iterator[st
                 yield f"call {event.span_id} used {usage} tokens, its last attempt {served}"
         elif isinstance(event, ev.TaskCompleted) and event.span_id in spans:
             told, found = event.output.tool_call_count, _tool_calls(spans, event.span_id)
-            if not spans[event.span_id].pauses and told != found:
+            if not spans[event.span_id].inactive_intervals and told != found:
                 yield f"task {event.span_id} tells of {told} tool calls, its trace of {found}"
 
 
@@ -151,11 +151,11 @@ def _tool_calls(spans: Mapping[str, Span], task_id: str) -> int:
 def _sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
     """The sums of the run, of each task and of each call are those of the leaves beneath."""
     for owner in spans.values():
-        if owner.tally is None:
+        if owner.totals is None:
             continue
         leaves = [span for span in spans.values() if span.usage_leaf and _is_beneath(span, owner, spans)]
         ended = [span for span in leaves if span.end_ms is not None]
-        metrics = trace.fold.metrics_of(owner)
+        metrics = trace.fold.sum_metrics(owner)
         counted = {
             "input_tokens": sum(span.input_tokens or 0 for span in ended),
             "output_tokens": sum(span.output_tokens or 0 for span in ended),
@@ -177,7 +177,7 @@ def _sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
 def _is_beneath(span: Span, owner: Span, spans: Mapping[str, Span]) -> bool:
     around: Span | None = span
     while around is not None and around is not owner:
-        around = spans.get(around.around_id or "")
+        around = spans.get(around.enclosing_id or "")
     return around is owner
 
 
@@ -198,7 +198,7 @@ def _delegations(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[s
 
 def _critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
     """No chain is longer than the run: critical spans of one parent follow each other. They have no slack."""
-    inside: defaultdict[str | None, list[Stretch]] = defaultdict(list)
+    inside: defaultdict[str | None, list[ActiveInterval]] = defaultdict(list)
     chain = trace.fold.chain
     in_chain = {stretch.span.span_id for stretch in chain}
     for span in spans.values():
@@ -208,9 +208,9 @@ def _critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]
             if span.slack_ms != 0:
                 yield f"span {span.span_id} is critical with a slack of {span.slack_ms} ms"
             if span.span_id not in in_chain:
-                inside[span.around_id].extend(span.stretches)
-    for stretches in (chain, *inside.values()):
-        for before, after in pairwise(sorted(stretches, key=lambda each: each.seq)):
+                inside[span.enclosing_id].extend(span.active_intervals)
+    for active_intervals in (chain, *inside.values()):
+        for before, after in pairwise(sorted(active_intervals, key=lambda each: each.seq)):
             if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:
                 yield f"critical spans {before.span.span_id} and {after.span.span_id} overlap"
     if sum((each.end_ms or 0.0) - each.start_ms for each in chain) > _wall_ms(trace) + TOLERANCE_MS:

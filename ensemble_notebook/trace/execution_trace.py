@@ -58,7 +58,7 @@ class ExecutionTrace:
     @cached_property
     def fold(self) -> TraceFold:
         """The events, folded. For views; not to be added to."""
-        return TraceFold.of(self.events, self.cost, self._prices)
+        return TraceFold.from_events(self.events, self.cost, self._prices)
 
     @property
     def run_id(self) -> str:

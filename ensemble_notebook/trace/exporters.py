@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode
-from ensemble_notebook.trace.spans.safe_text import safe_text
+from ensemble_notebook.trace.spans.clean_text import clean_text
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -45,14 +45,14 @@ class JsonTraceExporter:
         Raises:
             OSError: it can't be written.
         """
-        return trace.save(self.path if self.path.suffix == ".json" else self.path / file_name(trace.run_id))
+        return trace.save(self.path if self.path.suffix == ".json" else self.path / make_file_name(trace.run_id))
 
     def __repr__(self) -> str:
         """As it is written."""
         return f"JsonTraceExporter({str(self.path)!r})"
 
 
-def file_name(run_id: str) -> str:
+def make_file_name(run_id: str) -> str:
     """Of the file of a run; ids of other systems may hold anything."""
     return re.sub(r"[^\w.-]", "_", run_id).lstrip(".")[:200] + SUFFIX
 
@@ -71,4 +71,4 @@ def export_trace(trace: ExecutionTrace, exporter: TraceExporter | Callable[[Exec
         export(trace)
     except Exception as error:  # noqa: BLE001 - whatever a foreign exporter raises
         name = type(exporter).__name__
-        _log.warning("The trace could not be exported by %s: %s", name, safe_text(f"{type(error).__name__}: {error}"))
+        _log.warning("The trace could not be exported by %s: %s", name, clean_text(f"{type(error).__name__}: {error}"))

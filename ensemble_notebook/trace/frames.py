@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.trace.analysis.activity import RUNS, Activity, activity_of
-from ensemble_notebook.trace.analysis.agent_stats import AGENTS, AgentShare, shares_of
-from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH, Segment, segments_of
-from ensemble_notebook.trace.analysis.event_log import EVENTS, entries_of
-from ensemble_notebook.trace.analysis.links import LINKS, Link, links_of
-from ensemble_notebook.trace.analysis.timeseries import TIMESERIES, course_of
+from ensemble_notebook.trace.analysis.activity import RUNS, RunActivity, measure_activity
+from ensemble_notebook.trace.analysis.agent_stats import AGENTS, AgentStats, collect_agent_stats
+from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH, Segment, list_segments
+from ensemble_notebook.trace.analysis.event_log import EVENTS, list_logged_events
+from ensemble_notebook.trace.analysis.links import LINKS, Link, find_links
+from ensemble_notebook.trace.analysis.timeseries import TIMESERIES, compute_timeseries
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -33,7 +33,7 @@ from ensemble_notebook.trace.tables.columns import (
     TASKS,
     TOOL_CALLS,
 )
-from ensemble_notebook.trace.tables.table import documented, frame
+from ensemble_notebook.trace.tables.table import as_frame, document_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,76 +59,76 @@ class Frames:
         self._fold = fold
         self._events = events
 
-    @frame(RUNS)
-    def runs(self) -> Sequence[Activity]:
+    @as_frame(RUNS)
+    def runs(self) -> Sequence[RunActivity]:
         with self._fold.lock:
-            return activity_of(self._fold)
+            return measure_activity(self._fold)
 
-    @frame(SPANS)
+    @as_frame(SPANS)
     def spans(self) -> Sequence[Span]:
         return self._spans(*SpanKind)
 
-    @frame(PHASES)
+    @as_frame(PHASES)
     def phases(self) -> Sequence[Span]:
         return self._spans(SpanKind.PHASE)
 
-    @frame(TASKS)
+    @as_frame(TASKS)
     def tasks(self) -> Sequence[Span]:
         return [span for span in self._spans(SpanKind.TASK) if span.delegation_id is None]
 
-    @frame(AGENTS)
-    def agents(self) -> Sequence[AgentShare]:
-        return shares_of(self._spans(*SpanKind))
+    @as_frame(AGENTS)
+    def agents(self) -> Sequence[AgentStats]:
+        return collect_agent_stats(self._spans(*SpanKind))
 
-    @frame(LLM_CALLS)
+    @as_frame(LLM_CALLS)
     def llm_calls(self) -> Sequence[Span]:
         return self._spans(SpanKind.LLM)
 
-    @frame(ATTEMPTS)
+    @as_frame(ATTEMPTS)
     def attempts(self) -> Sequence[Span]:
         return self._spans(SpanKind.ATTEMPT)
 
-    @frame(TOOL_CALLS)
+    @as_frame(TOOL_CALLS)
     def tool_calls(self) -> Sequence[Span]:
         return self._spans(SpanKind.TOOL)
 
-    @frame(DELEGATIONS)
+    @as_frame(DELEGATIONS)
     def delegations(self) -> Sequence[Span]:
         return self._spans(SpanKind.DELEGATION)
 
-    @frame(REVIEWS)
+    @as_frame(REVIEWS)
     def reviews(self) -> Sequence[Span]:
         return self._spans(SpanKind.REVIEW)
 
-    @frame(LINKS)
+    @as_frame(LINKS)
     def links(self) -> Sequence[Link]:
-        return [*links_of(self._spans(*SpanKind))]
+        return [*find_links(self._spans(*SpanKind))]
 
-    @frame(CRITICAL_PATH)
+    @as_frame(CRITICAL_PATH)
     def critical_path(self) -> Sequence[Segment]:
         with self._fold.lock:
-            return segments_of(self._fold)
+            return list_segments(self._fold)
 
-    @frame(EVENTS)
+    @as_frame(EVENTS)
     def events(self) -> Sequence[Event]:
-        return entries_of(self._events)
+        return list_logged_events(self._events)
 
-    @frame(MESSAGES)
+    @as_frame(MESSAGES)
     def messages(self) -> Sequence[Message]:
         with self._fold.lock:
-            said = [message for task in self._fold.messages.values() for message in task]
-        return sorted(said, key=lambda message: message.number)
+            messages = [message for task in self._fold.messages.values() for message in task]
+        return sorted(messages, key=lambda message: message.number)
 
-    @frame(ERRORS)
+    @as_frame(ERRORS)
     def errors(self) -> Sequence[Span]:
         failed = [span for span in self._spans(*SpanKind) if span.status is SpanStatus.ERROR]
         return sorted(failed, key=lambda span: span.end_seq or 0)
 
-    @documented(TIMESERIES)
+    @document_table(TIMESERIES)
     def timeseries(self, dt: float | timedelta | None = None) -> pd.DataFrame:
         """The run over time, in bins of length `dt` (seconds or a timedelta; None: a hundredth of the run)."""
         with self._fold.lock:
-            return TIMESERIES.to_frame(course_of(self._fold, dt))
+            return TIMESERIES.to_frame(compute_timeseries(self._fold, dt))
 
     def _spans(self, *kinds: SpanKind) -> list[Span]:
         with self._fold.lock:

@@ -53,7 +53,7 @@ class RunParts:
                 span=span,
                 spans=tuple(beneath[span.span_id]),
                 messages=tuple(self._fold.messages.get(span.span_id, ())),
-                metrics=self._fold.metrics_of(span),
+                metrics=self._fold.sum_metrics(span),
                 workers=tuple(sorted(workers.get(span.span_id, ()), key=lambda each: each.span.seq)),
                 capture_mode=self._fold.capture_mode,
             )
@@ -66,5 +66,5 @@ class RunParts:
             name=span.name,
             span=span,
             tasks=tuple(task for task in self.tasks if task.span.parent is span),
-            metrics=self._fold.metrics_of(span),
+            metrics=self._fold.sum_metrics(span),
         )

@@ -111,12 +111,12 @@ class LlmInteraction(SpanView):
     @property
     def input_tokens(self) -> int | None:
         """Of all attempts; None where no part is known."""
-        return None if self.span.tally is None else self.span.tally.input_tokens
+        return None if self.span.totals is None else self.span.totals.input_tokens
 
     @property
     def output_tokens(self) -> int | None:
         """Of all attempts; None where no part is known."""
-        return None if self.span.tally is None else self.span.tally.output_tokens
+        return None if self.span.totals is None else self.span.totals.output_tokens
 
     @property
     def response_type(self) -> Literal["TOOL_CALLS", "FINAL_ANSWER"] | None:
@@ -219,12 +219,12 @@ class TaskTrace(SpanView):
     @property
     def system_prompt(self) -> str:
         """The latest; empty for a handler."""
-        return self._prompt("system")
+        return self._find_prompt("system")
 
     @property
     def user_prompt(self) -> str:
         """The latest; empty before it was made."""
-        return self._prompt("user")
+        return self._find_prompt("user")
 
     @property
     def attempt(self) -> int:
@@ -245,12 +245,12 @@ class TaskTrace(SpanView):
                 latest[span.parent_id] = span.span_id
             elif span.kind is SpanKind.TOOL and span.parent_id in latest:
                 tools[latest[span.parent_id]].append(span)
-        shown = self._shown(calls)
+        shown = self._select_messages(calls)
         return tuple(
             LlmInteraction(
                 span=call,
                 attempts=tuple(attempts.get(call.span_id, ())),
-                tool_calls=tuple(map(self._tool_call, tools[call.span_id])),
+                tool_calls=tuple(map(self._make_tool_call, tools[call.span_id])),
                 messages=messages,
             )
             for call, messages in zip(calls, shown, strict=True)
@@ -266,24 +266,26 @@ class TaskTrace(SpanView):
             if span.kind is SpanKind.DELEGATION
         )
 
-    def _tool_call(self, span: Span) -> ToolCallTrace:
+    def _make_tool_call(self, span: Span) -> ToolCallTrace:
         delegation = next((each for each in self.delegations if each.span.parent_id == span.span_id), None)
-        parsed = _parsed(span.input) if self.capture_mode is CaptureMode.FULL else None
+        parsed = _parse_arguments(span.input) if self.capture_mode is CaptureMode.FULL else None
         return ToolCallTrace(span=span, parsed_input=parsed, delegation=delegation)
 
-    def _shown(self, calls: Sequence[Span]) -> Iterator[tuple[Message, ...]]:
+    def _select_messages(self, calls: Sequence[Span]) -> Iterator[tuple[Message, ...]]:
         """The messages of each call: those that came until the next one was prepared, and by mode those before."""
         since = 0
         for call, after in zip(calls, [*calls[1:], None], strict=False):
-            said = [each for each in self.messages if after is None or each.seq < after.seq]
-            while said and said[-1].seq > call.seq and said[-1].role in ("system", "user"):
-                said.pop()
+            earlier = [each for each in self.messages if after is None or each.seq < after.seq]
+            while earlier and earlier[-1].seq > call.seq and earlier[-1].role in ("system", "user"):
+                earlier.pop()
             if self.capture_mode is not CaptureMode.OFF:
-                since = max((place for place, each in enumerate(said) if _begins(said, place)), default=0)
-            yield tuple(said[since:])
-            since = len(said)
+                since = max(
+                    (place for place, each in enumerate(earlier) if _is_conversation_start(earlier, place)), default=0
+                )
+            yield tuple(earlier[since:])
+            since = len(earlier)
 
-    def _prompt(self, role: str) -> str:
+    def _find_prompt(self, role: str) -> str:
         prompts = [each.text for each in self.messages if each.role == role and each.span is self.span]
         return prompts[-1] if prompts else ""
 
@@ -316,13 +318,13 @@ class PhaseTrace(SpanView):
         return self.span.attempt or 1
 
 
-def _begins(messages: Sequence[Message], place: int) -> bool:
+def _is_conversation_start(messages: Sequence[Message], place: int) -> bool:
     """True for the first of the prompts with which a conversation begins."""
     seq = messages[place].seq
     return messages[place].role in ("system", "user") and (place == 0 or messages[place - 1].seq != seq)
 
 
-def _parsed(text: str | None) -> Mapping[str, Any] | None:
+def _parse_arguments(text: str | None) -> Mapping[str, Any] | None:
     try:
         value = json.loads(text or "")
     except ValueError:

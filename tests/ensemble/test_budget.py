@@ -28,7 +28,7 @@ from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, ValidationError
 from ensemble_notebook.models.model_source import ModelSource
-from ensemble_notebook.trace.folding.prices import price_of
+from ensemble_notebook.trace.folding.prices import calculate_price
 from tests.support.openai_server import Answer, OpenAIServer, Request
 
 CALLERS = 200
@@ -105,7 +105,7 @@ class Crowd:
         await asyncio.gather(*[self.call(source, *plan) for plan in plans])
 
     async def call(self, source: ModelSource, model: Any, prompt: str, patience: float | None) -> None:
-        pricing = functools.partial(price_of, rates=RATES)
+        pricing = functools.partial(calculate_price, rates=RATES)
         agent = Agent(role="Cook", goal="g", llm="local", max_retries=0)
         port = await source.prepare(model, print)
         caller = LlmCaller(agent, "t", port, streams=False, limits=RequestLimits(self.budget, (), pricing))

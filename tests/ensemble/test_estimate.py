@@ -21,7 +21,7 @@ from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
 from ensemble_notebook.ensemble.cost_estimation import SHORT_REPLY, TOOL_RESULT, WRAPPING, estimate, price_problems
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
-from ensemble_notebook.trace.folding.prices import price_of
+from ensemble_notebook.trace.folding.prices import calculate_price
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 PAID = "openai:gpt-4o-mini@https://api.openai.com/v1"
@@ -40,7 +40,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def estimated(*tasks: Task, values: dict[str, Any] | None = None, **fields: Any) -> CostEstimate:
     ensemble = EnsembleDefinition(tasks=tasks, **{"llm": STRANGE} | fields)
-    pricing = functools.partial(price_of, rates=ensemble.cost)
+    pricing = functools.partial(calculate_price, rates=ensemble.cost)
     return estimate(ensemble, build_graph(ensemble), values or {}, pricing, AT)
 
 
@@ -118,7 +118,7 @@ def price_of_tokens(inputs: int, outputs: int) -> Decimal:
     from ensemble_notebook.domain.outputs.metrics import TokenUsage
 
     usage = TokenUsage(input_tokens=inputs, output_tokens=outputs)
-    found = price_of(usage, provider="openai", model="gpt-4o-mini", at=AT)
+    found = calculate_price(usage, provider="openai", model="gpt-4o-mini", at=AT)
     assert found is not None
     return found.total
 
@@ -169,7 +169,7 @@ def test_models_without_a_price_are_found_before_a_run_that_limits_its_cost_e36(
         fallback = Agent(role="B", goal="g", llm="openai:other@http://127.0.0.1:9/v1")
         tasks = [Task.of("a", fallback=fallback), Task.of("b"), Task.of("c", llm="local")]
         ensemble = EnsembleDefinition(tasks=tasks, llm=STRANGE, budget=Budget(**limits))
-        return [each.message for each in price_problems(ensemble, build_graph(ensemble), price_of, AT)]
+        return [each.message for each in price_problems(ensemble, build_graph(ensemble), calculate_price, AT)]
 
     strange, other = problems(max_cost=1)
     assert strange.startswith("The price of strange by 127.0.0.1 is unknown, so that max_cost can't be held.")

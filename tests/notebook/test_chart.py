@@ -14,16 +14,16 @@ from ensemble_notebook.notebook.picture.chart import MOST_LINES, Chart, chart_of
 from ensemble_notebook.notebook.picture.static_picture import chart_html, chart_text
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.timeline_messages import Wire
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 
 def charted(events) -> Chart:
-    return chart_of(Wire(TraceFold.of(events)).snapshot())
+    return chart_of(TimelineMessages(TraceFold.from_events(events)).make_snapshot())
 
 
 def charted_now(build: EventBuilder) -> Chart:
     """A run that is still going on, at its newest event."""
-    return chart_of(Wire(TraceFold.of(build.events), lambda: build.now).snapshot())
+    return chart_of(TimelineMessages(TraceFold.from_events(build.events), lambda: build.now).make_snapshot())
 
 
 def bars(chart: Chart) -> dict[str, str]:

@@ -9,7 +9,7 @@ from ensemble_notebook.notebook.live.event_painter import Live
 from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget, timeline_of
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.timeline_messages import Wire
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 LIMIT_S = 10
 
@@ -26,7 +26,7 @@ class Recorder:
         self._live = live
 
     def paint(self, is_last: bool, /) -> None:
-        self.paints.append((self._live.wire.snapshot()["n"], is_last))
+        self.paints.append((self._live.messages.make_snapshot()["n"], is_last))
         self.threads.add(threading.current_thread())
         self.painted.release()
 
@@ -58,7 +58,7 @@ def sent(monkeypatch):
 
 @pytest.fixture
 def widget(events):
-    return TimelineWidget(Wire(TraceFold.of(events)))
+    return TimelineWidget(TimelineMessages(TraceFold.from_events(events)))
 
 
 def receive(widget, content):
@@ -118,7 +118,7 @@ def test_events_of_another_run_are_none_of_its_business(events):
     for event in (*events, *events):
         live.on_event(event)
     live.close()
-    assert live.wire.snapshot()["n"] == len(events)
+    assert live.messages.make_snapshot()["n"] == len(events)
 
 
 def test_broken_view_does_no_harm(events, caplog):
@@ -128,12 +128,12 @@ def test_broken_view_does_no_harm(events, caplog):
         live.on_event(event)
     live.close()
     assert "The live view SimpleNamespace failed" in caplog.text
-    assert live.wire.snapshot()["run"]["status"] == "completed"
+    assert live.messages.make_snapshot()["run"]["status"] == "completed"
 
 
 def test_widget_sends_each_change_once(events, sent):
     fold = TraceFold()
-    widget = TimelineWidget(Wire(fold))
+    widget = TimelineWidget(TimelineMessages(fold))
     for event in events[:5]:
         fold.add(event)
     widget.paint(False)
@@ -170,7 +170,7 @@ def test_widget_gives_details_of_a_span(widget, sent):
 
 def test_stop_button_stops_the_run(events, sent):
     stopped = []
-    widget = TimelineWidget(Wire(TraceFold.of(events[:3])), lambda: stopped.append(True))
+    widget = TimelineWidget(TimelineMessages(TraceFold.from_events(events[:3])), lambda: stopped.append(True))
     receive(widget, {"kind": "stop"})
     assert stopped == [True]
 
@@ -208,6 +208,6 @@ def test_only_the_snapshot_is_synced_with_the_page(widget):
 
 def test_messages_are_delivered_beside_a_busy_cell(events, monkeypatch):
     """ipykernel 7.4 asks the comm where to deliver; the answer is where the page wants it."""
-    widget = TimelineWidget(Wire(TraceFold.of(events)))
+    widget = TimelineWidget(TimelineMessages(TraceFold.from_events(events)))
     route = getattr(widget.comm, "_reply_subshell_for", lambda data, default: default)
     assert route({"method": "custom", "content": {}}, "the page's") == "the page's"

@@ -19,7 +19,7 @@ from ensemble_notebook.notebook.picture.static_picture import (
 )
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.timeline_messages import Wire
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 # What JupyterLab's sanitiser leaves in an untrusted notebook, of what is used here; it takes out scripts, style sheets
 # and SVG with everything in them.
@@ -141,7 +141,7 @@ def test_run_without_an_end_has_a_picture_too():
     build = EventBuilder({"a": ()})
     with build.task("a"), build.turn():
         build.llm()
-        chart = chart_of(Wire(TraceFold.of(build.events)).snapshot())
+        chart = chart_of(TimelineMessages(TraceFold.from_events(build.events)).make_snapshot())
     assert chart_text(chart).startswith("● running")
     assert "running" in Elements(chart_html(chart)).text
 

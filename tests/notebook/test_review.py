@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest
+from ensemble_notebook.notebook.live import cell_reviewer as review
 from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, decision_of
-from ensemble_notebook.notebook.live.event_painter import cell_reviewer as review
 from ensemble_notebook.notebook.live.interrupt_guard import InterruptGuard
 from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.timeline_messages import Wire
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 LIMIT_S = 20
 REQUEST = ReviewRequest(subject="output", text="The draft. " * 4000, task="draft", agent="Ana")
@@ -281,12 +281,12 @@ class TestWidget:
 
     @pytest.fixture
     def widget(self, reviewer, requested):
-        return TimelineWidget(Wire(TraceFold.of([requested])), None, reviewer)
+        return TimelineWidget(TimelineMessages(TraceFold.from_events([requested])), None, reviewer)
 
     def test_asks_a_person_nothing_that_the_ensemble_asks_somebody_else(self, requested, sent):
-        wire = Wire(TraceFold.of([requested]))
+        messages = TimelineMessages(TraceFold.from_events([requested]))
         others = CellReviewer(has_timeline=True, has_console=True, is_asked=False)
-        asking = [TimelineWidget(wire, None, reviewer) for reviewer in (in_sight(requested), others, None)]
+        asking = [TimelineWidget(messages, None, reviewer) for reviewer in (in_sight(requested), others, None)]
         assert [widget.snapshot["run"]["waiting"] for widget in asking] == [[requested.span_id], [], []]
         for widget in asking:
             widget._handle_custom_msg({"kind": "hello", "have": -1}, [])
@@ -310,7 +310,7 @@ class TestWidget:
         reviewer = CellReviewer(has_timeline=True, has_console=False)
         long = replace(requested, request=REQUEST)
         reviewer.on_event(long)
-        widget = TimelineWidget(Wire(TraceFold.of([long])), None, reviewer)
+        widget = TimelineWidget(TimelineMessages(TraceFold.from_events([long])), None, reviewer)
         run = ask(reviewer, REQUEST)
         widget._handle_custom_msg({"kind": "details", "span_id": long.span_id}, [])
         assert sent[-1]["input"] == REQUEST.text

@@ -10,7 +10,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.capture import VARIABLE, config, resolve_capture_mode
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.exporters import JsonTraceExporter, export_trace, file_name
+from ensemble_notebook.trace.exporters import JsonTraceExporter, export_trace, make_file_name
 
 
 @pytest.fixture(autouse=True)
@@ -78,8 +78,8 @@ def test_a_fixed_file_holds_the_latest_run(tmp_path):
 
 
 def test_ids_of_other_systems_make_names_of_files_in_the_folder():
-    assert file_name("../../etc/passwd") == "_.._etc_passwd.trace.json"
-    assert file_name("a b:c") == "a_b_c.trace.json"
+    assert make_file_name("../../etc/passwd") == "_.._etc_passwd.trace.json"
+    assert make_file_name("a b:c") == "a_b_c.trace.json"
 
 
 def test_an_exporter_is_an_object_or_a_function(tmp_path):

@@ -12,7 +12,7 @@ from ensemble_notebook import ExecutionTrace, RunStatus
 from ensemble_notebook.notebook.picture.chart import chart_of
 from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME, chart_html, chart_text
 from ensemble_notebook.testing.trace_invariants import violations
-from ensemble_notebook.trace.timeline.timeline_messages import Wire
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support import released_runs
 
 FOLDER = Path(__file__).parents[1] / "fixtures"
@@ -70,7 +70,7 @@ def test_a_saved_trace_gives_frames_and_a_picture(path: Path) -> None:
     assert rows["runs"] == 1
     assert rows["tasks"] == len(trace.tasks)
     assert len(trace.frames.timeseries()) > 0
-    chart = chart_of(Wire(trace.fold).snapshot())
+    chart = chart_of(TimelineMessages(trace.fold).make_snapshot())
     for task in trace.tasks:
         assert task.name in chart_text(chart)
         assert task.name in chart_html(chart)
@@ -82,7 +82,7 @@ def test_a_saved_view_gives_the_picture_of_its_trace(path: Path) -> None:
     trace = ExecutionTrace.load(path.with_name(f"{name_of(path)}.trace.json"))
     text = chart_text(chart_of(saved))
     assert all(task.name in text for task in trace.tasks)
-    today = {row["span_id"]: row for row in Wire(trace.fold).snapshot()["rows"]}
+    today = {row["span_id"]: row for row in TimelineMessages(trace.fold).make_snapshot()["rows"]}
     for row in saved["rows"]:
         now = today[row["span_id"]]
         assert (now["name"], now["kind"], now["status"]) == (row["name"], row["kind"], row["status"])

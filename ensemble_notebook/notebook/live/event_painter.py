@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from ensemble_notebook.domain.events import Event, RunEnded
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.timeline_messages import Wire
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.definitions.cost import CostConfiguration
@@ -40,7 +40,7 @@ class Live:
     """One run as it happens.
 
     Attributes:
-        wire: the run so far, for views.
+        messages: what views are told of the run so far.
         wants_tokens: replies are to be streamed.
     """
 
@@ -48,7 +48,7 @@ class Live:
 
     def __init__(self, cost: CostConfiguration | None = None) -> None:
         self._fold = TraceFold(cost)
-        self.wire = Wire(self._fold)
+        self.messages = TimelineMessages(self._fold)
         self._changed = threading.Event()
         self._is_over = threading.Event()
         self._painter: threading.Thread | None = None

@@ -92,7 +92,7 @@ class NotebookScreen:
         if self._live is not None:
             from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget
 
-            self._widget = TimelineWidget(self._live.wire, handle.cancel, reviewer)
+            self._widget = TimelineWidget(self._live.messages, handle.cancel, reviewer)
             self._timeline.update(self._widget)
             self._live.show(self._widget)
 
@@ -119,7 +119,7 @@ class NotebookScreen:
     def _last_picture(self, output: EnsembleOutput | None) -> dict[str, Any]:
         if output is not None:
             return output_bundle(output)
-        return _text_bundle("") if self._live is None else snapshot_bundle(self._live.wire.snapshot())
+        return _text_bundle("") if self._live is None else snapshot_bundle(self._live.messages.make_snapshot())
 
 
 class TerminalScreen:
@@ -144,7 +144,7 @@ class TerminalScreen:
         if self._live is not None:
             from ensemble_notebook.notebook.live.terminal_table import TerminalTable
 
-            self._table = TerminalTable(self._live.wire, self._console)
+            self._table = TerminalTable(self._live.messages, self._console)
             self._live.show(self._table)
 
     def paused(self) -> AbstractContextManager[None]:

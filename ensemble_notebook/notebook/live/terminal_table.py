@@ -21,7 +21,7 @@ from ensemble_notebook.notebook.picture.safe_markdown import plain
 from ensemble_notebook.trace.spans.span_kinds import Tone
 
 if TYPE_CHECKING:
-    from ensemble_notebook.trace.timeline.timeline_messages import Wire
+    from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 _TONES: Final[Mapping[Tone, str]] = {"model": "blue", "tool": "cyan", "person": "yellow", "pause": "yellow"}
 _STYLES: Final = {
@@ -50,8 +50,8 @@ class TerminalTable:
 
     pulse_s: Final = 0.5
 
-    def __init__(self, wire: Wire, console: Console) -> None:
-        self._wire = wire
+    def __init__(self, messages: TimelineMessages, console: Console) -> None:
+        self._messages = messages
         self._console = console
         self._lock = threading.Lock()
         self._live: Live | None = None
@@ -61,7 +61,7 @@ class TerminalTable:
         """Draw the table again."""
         with self._lock:
             if self._live is not None:
-                self._live.update(drawn(chart_of(self._wire.snapshot())), refresh=True)
+                self._live.update(drawn(chart_of(self._messages.make_snapshot())), refresh=True)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -75,7 +75,7 @@ class TerminalTable:
     def close(self) -> None:
         """Leave the last table behind, for good."""
         self._stop()
-        self._console.print(drawn(chart_of(self._wire.snapshot())))
+        self._console.print(drawn(chart_of(self._messages.make_snapshot())))
 
     def _start(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The timeline widget: carries a run's wire to the browser, and a few commands back.
+"""The timeline widget: carries the messages about a run to the browser, and a few commands back.
 
 Only imported when a widget is needed, because anywidget takes a while. The widget renders nothing and knows nothing of
 spans; the bundle of ``js/`` does.
@@ -19,11 +19,11 @@ from IPython.core.getipython import get_ipython
 
 from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, decision_of
 from ensemble_notebook.notebook.live.display_mode import Mode, mode_of
-from ensemble_notebook.notebook.picture.static_picture import output_bundle, snapshot_bundle, wire_of
+from ensemble_notebook.notebook.picture.static_picture import make_messages, output_bundle, snapshot_bundle
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-    from ensemble_notebook.trace.timeline.timeline_messages import Wire
+    from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 _STATIC: Final = Path(__file__).parents[2] / "static"
 _SNAPSHOT_INTERVAL_S: Final = 1.0
@@ -51,14 +51,14 @@ class TimelineWidget(anywidget.AnyWidget):
     snapshot = traitlets.Dict().tag(sync=True)
 
     def __init__(
-        self, wire: Wire, stop: Callable[[], None] | None = None, reviewer: CellReviewer | None = None
+        self, messages: TimelineMessages, stop: Callable[[], None] | None = None, reviewer: CellReviewer | None = None
     ) -> None:
-        self._wire = wire
+        self._messages = messages
         self._stop = stop
         self._reviewer = reviewer
         self._lock = threading.Lock()
         self._next_snapshot = 0.0
-        super().__init__(snapshot=self._answerable(wire.snapshot()))
+        super().__init__(snapshot=self._answerable(messages.make_snapshot()))
         self._sent: int = self.snapshot["n"]
         self.on_msg(self._receive)
         _answer_at_once(self.comm)
@@ -66,13 +66,13 @@ class TimelineWidget(anywidget.AnyWidget):
     def paint(self, is_last: bool, /) -> None:
         """Send what has changed since the last time."""
         with self._lock:
-            delta = self._wire.delta(self._sent)
+            delta = self._messages.make_delta(self._sent)
             if delta is not None:
                 self._sent = delta["n"]
                 self.send(self._answerable(delta))
             now = time.monotonic()
             if is_last or now >= self._next_snapshot:
-                self.snapshot = self._answerable(self._wire.snapshot())
+                self.snapshot = self._answerable(self._messages.make_snapshot())
                 spent = time.monotonic() - now
                 self._next_snapshot = now + max(_SNAPSHOT_INTERVAL_S, _SNAPSHOT_SHARE * spent)
             if is_last:
@@ -83,7 +83,7 @@ class TimelineWidget(anywidget.AnyWidget):
         """The widget, and beside it the static picture for places that have no widgets."""
         bundle: Any = super()._repr_mimebundle_(**options)
         if bundle is not None:
-            bundle[0].update(snapshot_bundle(self._wire.snapshot()))
+            bundle[0].update(snapshot_bundle(self._messages.make_snapshot()))
         return bundle
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class TimelineWidget(anywidget.AnyWidget):
             layout.close()
 
     def _receive(self, _widget: object, content: Any, _buffers: object) -> None:
-        """Answer a view. Called on any thread; quick, and touches nothing but the wire and the run's handle."""
+        """Answer a view. Called on any thread; quick, and touches nothing but the messages and the run's handle."""
         kind = content.get("kind") if isinstance(content, dict) else None
         with self._lock:
             if self._reviewer is not None:
@@ -114,13 +114,13 @@ class TimelineWidget(anywidget.AnyWidget):
 
     def _tell(self, span_id: str) -> None:
         """Send the details of a span; of a question all of its text, since a person may want to edit it."""
-        details = self._wire.details(span_id)
+        details = self._messages.make_details(span_id)
         text = None if self._reviewer is None else self._reviewer.text_of(span_id)
         self.send(details if text is None else {**details, "input": text})
 
     def _greet(self, have: Any) -> None:
         """Send what a view lacks; one that knows nothing, or something else, gets a snapshot."""
-        message = self._wire.delta(have if isinstance(have, int) else -1)
+        message = self._messages.make_delta(have if isinstance(have, int) else -1)
         if message is not None:
             self.send(self._answerable(message))
 
@@ -151,7 +151,7 @@ def timeline_of(output: EnsembleOutput) -> TimelineWidget | StillTimeline:
         return StillTimeline(output)
     widget = _widgets.get(output)
     if widget is None or widget.comm is None:
-        widget = TimelineWidget(wire_of(output))
+        widget = TimelineWidget(make_messages(output))
         keep(output, widget)
     return widget
 

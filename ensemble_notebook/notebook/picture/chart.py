@@ -2,7 +2,7 @@
 
 Pure: the same rows give the same chart, whether they come from a live run or a finished one; a plan gives one, too.
 The HTML, the plain text and the terminal's table draw what stands here; they know nothing of scales, and this knows
-nothing of them. Rows are those of the wire, so a bar here and a bar in the widget can't differ.
+nothing of them. Rows are those that the timeline gets, so a bar here and a bar in the widget can't differ.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Chart:
 
 
 def chart_of(snapshot: Mapping[str, Any]) -> Chart:
-    """The chart of a wire snapshot, live or saved."""
+    """The chart of a snapshot, live or saved."""
     run, rows = snapshot["run"], snapshot["rows"]
     end = max([float(run.get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows), 1.0])
     lines = list(lines_of(rows, end, run["currency"]))

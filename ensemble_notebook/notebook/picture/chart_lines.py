@@ -53,7 +53,7 @@ def lines_of(rows: Sequence[Row], end: float, currency: str) -> Iterable[Line]:
     """Phases and tasks in order of declaration; what a task handed on stands below it.
 
     Args:
-        rows: of the wire.
+        rows: of a snapshot.
         end: of the time axis, in milliseconds.
         currency: of costs that don't say theirs.
     """

@@ -2,7 +2,7 @@
 
 The HTML is a table first: no script, no style sheet, no SVG, so that sanitisers leave it alone; the bars are
 characters, and their colour, which may be taken away, says nothing that their shape does not. The saved trace in the
-same bundle is for views that can explore it. Secrets are masked by the wire before they get here; whatever a model or
+same bundle is for views that can explore it. Secrets are masked before they get here; whatever a model or
 a person wrote is escaped.
 """
 
@@ -19,7 +19,7 @@ from ensemble_notebook.notebook.picture.chart_lines import Line
 from ensemble_notebook.notebook.picture.safe_markdown import plain
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import Tone
-from ensemble_notebook.trace.timeline.timeline_messages import Wire
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
@@ -61,20 +61,20 @@ _FAINT: Final = "opacity:0.7"
 
 def output_bundle(output: EnsembleOutput) -> Bundle:
     """A finished run, complete or partial, in every form: plain text, HTML, saved trace (at most 200 kB)."""
-    wire = wire_of(output)
-    saved = wire.saved()
-    return {**snapshot_bundle(wire.snapshot(), saved["details"]), TRACE_MIME: saved}
+    messages = make_messages(output)
+    saved = messages.make_saved_view()
+    return {**snapshot_bundle(messages.make_snapshot(), saved["details"]), TRACE_MIME: saved}
 
 
 def snapshot_bundle(snapshot: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> Bundle:
-    """A run as of a wire snapshot, as plain text and HTML."""
+    """A run as of a snapshot, as plain text and HTML."""
     chart = chart_of(snapshot)
     return {"text/plain": chart_text(chart), "text/html": chart_html(chart, details)}
 
 
-def wire_of(output: EnsembleOutput) -> Wire:
-    """The wire of a run that has ended."""
-    return Wire(TraceFold.of(output.events, output.ensemble.cost))
+def make_messages(output: EnsembleOutput) -> TimelineMessages:
+    """The messages about a run that has ended."""
+    return TimelineMessages(TraceFold.from_events(output.events, output.ensemble.cost))
 
 
 def plan_bundle(plan: ExecutionPlan, title: str = "plan") -> Bundle:

@@ -17,7 +17,7 @@ from ensemble_notebook.domain.planning.derived_agent import HANDLER_ROLE
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.spans.usage_tally import Tally
+from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 from ensemble_notebook.trace.tables.columns import COUNTS, SUMS
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 
@@ -25,11 +25,11 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
+class RunActivity:
     """How a run spent its time, in milliseconds; ``wall_ms = active_ms + human_wait_ms + idle_ms``.
 
     Attributes:
-        fold: of the run. run: its span. tally: its sums.
+        fold: of the run. run: its span. totals: its sums.
         wall_ms: from start to end, or to the latest event.
         active_ms: something was at work.
         human_wait_ms: nothing was, and a review was open.
@@ -39,7 +39,7 @@ class Activity:
 
     fold: TraceFold
     run: Span
-    tally: Tally
+    totals: UsageTotals
     wall_ms: float
     active_ms: float
     human_wait_ms: float
@@ -104,25 +104,25 @@ RUNS: Final = Table(
 )
 
 
-def activity_of(fold: TraceFold) -> list[Activity]:
+def measure_activity(fold: TraceFold) -> list[RunActivity]:
     """The activity of a run until it ended, or until the latest event; empty where nothing has started."""
     run = fold.run
-    if run is None or run.tally is None:
+    if run is None or run.totals is None:
         return []
-    now_ms = latest_ms(fold)
+    now_ms = find_latest_ms(fold)
     work: list[Interval] = []
-    asked: list[Interval] = []
-    for span, times in own_times(fold, now_ms):
+    reviews: list[Interval] = []
+    for span, times in iterate_own_times(fold, now_ms):
         if is_working(span):
             work += times
         elif span.kind is SpanKind.REVIEW:
-            asked += times
-    active_ms, either_ms = _covered_ms(work), _covered_ms([*work, *asked])
+            reviews += times
+    active_ms, either_ms = _measure_covered_ms(work), _measure_covered_ms([*work, *reviews])
     return [
-        Activity(
+        RunActivity(
             fold=fold,
             run=run,
-            tally=run.tally,
+            totals=run.totals,
             wall_ms=now_ms,
             active_ms=active_ms,
             human_wait_ms=either_ms - active_ms,
@@ -132,7 +132,7 @@ def activity_of(fold: TraceFold) -> list[Activity]:
     ]
 
 
-def latest_ms(fold: TraceFold) -> float:
+def find_latest_ms(fold: TraceFold) -> float:
     """When the latest event that is known of came, since the run started."""
     return max((span.end_ms or span.start_ms or 0.0 for span in fold.spans.values()), default=0.0)
 
@@ -142,23 +142,23 @@ def is_working(span: Span) -> bool:
     return span.kind.traits.is_work or (span.kind is SpanKind.TASK and span.agent == HANDLER_ROLE)
 
 
-def times_of(span: Span, now_ms: float) -> Sequence[Interval]:
+def list_times(span: Span, now_ms: float) -> Sequence[Interval]:
     """When a span ran; what has not ended runs until now."""
-    return [(each.start_ms, now_ms if each.end_ms is None else each.end_ms) for each in span.stretches]
+    return [(each.start_ms, now_ms if each.end_ms is None else each.end_ms) for each in span.active_intervals]
 
 
-def own_times(fold: TraceFold, now_ms: float) -> Iterator[tuple[Span, Sequence[Interval]]]:
+def iterate_own_times(fold: TraceFold, now_ms: float) -> Iterator[tuple[Span, Sequence[Interval]]]:
     """Each span with the times in which nothing ran inside it."""
     inside: defaultdict[str | None, list[Interval]] = defaultdict(list)
     for span in fold.spans.values():
-        inside[span.around_id] += times_of(span, now_ms)
+        inside[span.enclosing_id] += list_times(span, now_ms)
     for span in fold.spans.values():
-        times = times_of(span, now_ms)
-        yield span, list(_without(times, inside[span.span_id])) if span.span_id in inside else times
+        times = list_times(span, now_ms)
+        yield span, list(_subtract(times, inside[span.span_id])) if span.span_id in inside else times
 
 
-def _without(times: Sequence[Interval], others: Iterable[Interval]) -> Iterator[Interval]:
-    others = _united(others)
+def _subtract(times: Sequence[Interval], others: Iterable[Interval]) -> Iterator[Interval]:
+    others = _unite(others)
     for start_ms, end_ms in times:
         for other_start_ms, other_end_ms in others:
             if other_start_ms > start_ms:
@@ -167,7 +167,7 @@ def _without(times: Sequence[Interval], others: Iterable[Interval]) -> Iterator[
         yield start_ms, end_ms
 
 
-def _united(times: Iterable[Interval]) -> list[Interval]:
+def _unite(times: Iterable[Interval]) -> list[Interval]:
     """The same times without overlaps, in order."""
     united: list[Interval] = []
     for start_ms, end_ms in sorted(times):
@@ -178,5 +178,5 @@ def _united(times: Iterable[Interval]) -> list[Interval]:
     return united
 
 
-def _covered_ms(times: Iterable[Interval]) -> float:
-    return sum(end_ms - start_ms for start_ms, end_ms in _united(times))
+def _measure_covered_ms(times: Iterable[Interval]) -> float:
+    return sum(end_ms - start_ms for start_ms, end_ms in _unite(times))

@@ -15,7 +15,7 @@ from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.table import Column, Table
 
 
-class AgentShare:
+class AgentStats:
     """The spans that an agent worked on, and what they add up to; the attributes are the columns.
 
     Args:
@@ -54,13 +54,13 @@ class AgentShare:
     @property
     def tool_wait_ms(self) -> float:
         """How long its turns waited for tools; side by side once."""
-        return sum(span.tally.tool_wait_ms for span in self._by_kind[SpanKind.LLM] if span.tally is not None)
+        return sum(span.totals.tool_wait_ms for span in self._by_kind[SpanKind.LLM] if span.totals is not None)
 
     @property
     def tool_tokens(self) -> int | None:
         """Input and output of the calls that asked for tools, known part."""
-        asked = [span.tally for span in self._by_kind[SpanKind.LLM] if span.tool_request_count]
-        known = [tally.total_tokens for tally in asked if tally is not None and tally.total_tokens is not None]
+        asked = [span.totals for span in self._by_kind[SpanKind.LLM] if span.tool_request_count]
+        known = [totals.total_tokens for totals in asked if totals is not None and totals.total_tokens is not None]
         return sum(known) if known or not asked else None
 
     @property
@@ -75,7 +75,7 @@ class AgentShare:
         return all(span.cost is not None for span in self._by_kind[SpanKind.ATTEMPT] if span.end_seq is not None)
 
 
-def _durations(kind: SpanKind, what: str) -> tuple[Column, ...]:
+def _make_duration_columns(kind: SpanKind, what: str) -> tuple[Column, ...]:
     shares = (("p50", 0.5, "half"), ("p90", 0.9, "nine in ten"), ("max", 1.0, "all"))
     return tuple(
         Column(
@@ -88,11 +88,11 @@ def _durations(kind: SpanKind, what: str) -> tuple[Column, ...]:
     )
 
 
-def _count(kind: SpanKind, what: str) -> Column:
+def _make_count_column(kind: SpanKind, what: str) -> Column:
     return Column(f"{kind.value}_count", "Int64", what, methodcaller("count", kind))
 
 
-def _tokens(name: str, meaning: str) -> Column:
+def _make_token_column(name: str, meaning: str) -> Column:
     return Column(name, "Int64", f"{meaning}; known part", methodcaller("tokens", name))
 
 
@@ -100,13 +100,13 @@ AGENTS: Final = Table(
     "agent, by role; a fallback agent and a worker have their own part of a task. 'Handler' stands for all handlers",
     Column("agent", "string", "role"),
     (
-        _count(SpanKind.TASK, "tasks that began, delegated ones included"),
-        _count(SpanKind.LLM, "model calls"),
-        _count(SpanKind.ATTEMPT, "physical requests behind them"),
-        _count(SpanKind.TOOL, "tool calls, refused ones included"),
-        _count(SpanKind.DELEGATION, "delegations that it asked for"),
-        *_durations(SpanKind.TASK, "tasks"),
-        *_durations(SpanKind.LLM, "model calls"),
+        _make_count_column(SpanKind.TASK, "tasks that began, delegated ones included"),
+        _make_count_column(SpanKind.LLM, "model calls"),
+        _make_count_column(SpanKind.ATTEMPT, "physical requests behind them"),
+        _make_count_column(SpanKind.TOOL, "tool calls, refused ones included"),
+        _make_count_column(SpanKind.DELEGATION, "delegations that it asked for"),
+        *_make_duration_columns(SpanKind.TASK, "tasks"),
+        *_make_duration_columns(SpanKind.LLM, "model calls"),
         Column("task_error_rate", "Float64", "share of its tasks that failed", methodcaller("rate", SpanKind.TASK)),
         Column("llm_error_rate", "Float64", "share of its model calls that failed", methodcaller("rate", SpanKind.LLM)),
         Column(
@@ -117,20 +117,20 @@ AGENTS: Final = Table(
         ),
         Column("tool_wait_ms", "Float64", "how long its turns waited for tools; side by side once"),
         Column("tool_tokens", "Int64", "input and output of the calls that asked for tools; known part"),
-        _tokens("input_tokens", "cached ones included"),
-        _tokens("cache_read_tokens", "read from the provider's cache"),
-        _tokens("output_tokens", "reasoning ones included"),
-        _tokens("reasoning_tokens", "spent on reasoning"),
+        _make_token_column("input_tokens", "cached ones included"),
+        _make_token_column("cache_read_tokens", "read from the provider's cache"),
+        _make_token_column("output_tokens", "reasoning ones included"),
+        _make_token_column("reasoning_tokens", "spent on reasoning"),
         Column("cost", "Float64", "known part, in the run's currency"),
         Column("cost_complete", "boolean", "False when the price of a request is unknown"),
     ),
 )
 
 
-def shares_of(spans: Sequence[Span]) -> list[AgentShare]:
+def collect_agent_stats(spans: Sequence[Span]) -> list[AgentStats]:
     """One per agent, in order of first appearance; agents that never began are there, too."""
     by_agent: defaultdict[str, list[Span]] = defaultdict(list)
     for span in spans:
         if span.agent:
             by_agent[span.agent].append(span)
-    return [AgentShare(agent, theirs) for agent, theirs in by_agent.items()]
+    return [AgentStats(agent, spans_of_agent) for agent, spans_of_agent in by_agent.items()]

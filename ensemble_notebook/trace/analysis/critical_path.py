@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.span import Span, Stretch
+from ensemble_notebook.trace.spans.span import ActiveInterval, Span
 from ensemble_notebook.trace.tables.table import Column, Table
 
 
@@ -48,38 +48,40 @@ CRITICAL_PATH: Final = Table(
 _Part = tuple[Span, float, float]
 
 
-def segments_of(fold: TraceFold) -> list[Segment]:
+def list_segments(fold: TraceFold) -> list[Segment]:
     """The segments, in order of time; none before the run has ended."""
     run = fold.run
     if run is None or run.end_ms is None or run.start_ms is None:
         return []
-    inside: defaultdict[str | None, list[Stretch]] = defaultdict(list)
-    in_chain = {id(stretch.span) for stretch in fold.chain}
+    inside: defaultdict[str | None, list[ActiveInterval]] = defaultdict(list)
+    in_chain = {id(interval.span) for interval in fold.chain}
     for span in fold.spans.values():
         if span.critical and id(span) not in in_chain:
-            inside[span.around_id] += span.stretches
+            inside[span.enclosing_id] += span.active_intervals
     inside[run.span_id] = fold.chain
     wall_ms = run.end_ms - run.start_ms
-    parts = (part for part in _fill(run, run.start_ms, run.end_ms, inside) if part[2] > part[1])
+    parts = (part for part in _divide(run, run.start_ms, run.end_ms, inside) if part[2] > part[1])
     return [
         Segment(span=span, start_ms=start_ms, end_ms=end_ms, share=(end_ms - start_ms) / wall_ms)
         for span, start_ms, end_ms in parts
     ]
 
 
-def _fill(span: Span, start_ms: float, end_ms: float, inside: dict[str | None, list[Stretch]]) -> Iterator[_Part]:
+def _divide(
+    span: Span, start_ms: float, end_ms: float, inside: dict[str | None, list[ActiveInterval]]
+) -> Iterator[_Part]:
     """A time, told by the critical spans inside a span, and by the span itself where there are none."""
-    for child, child_start_ms, child_end_ms in _clipped(inside.get(span.span_id, ()), start_ms, end_ms):
+    for child, child_start_ms, child_end_ms in _clip(inside.get(span.span_id, ()), start_ms, end_ms):
         yield span, start_ms, child_start_ms
-        yield from _fill(child, child_start_ms, child_end_ms, inside)
+        yield from _divide(child, child_start_ms, child_end_ms, inside)
         start_ms = child_end_ms
     yield span, start_ms, end_ms
 
 
-def _clipped(stretches: Iterable[Stretch], start_ms: float, end_ms: float) -> Sequence[_Part]:
-    """The parts of the stretches inside a time, one after the other."""
+def _clip(active_intervals: Iterable[ActiveInterval], start_ms: float, end_ms: float) -> Sequence[_Part]:
+    """The parts of the intervals inside a time, one after the other."""
     parts = []
-    for each in sorted(stretches, key=lambda stretch: stretch.seq):
+    for each in sorted(active_intervals, key=lambda interval: interval.seq):
         each_start_ms = max(start_ms, each.start_ms)
         each_end_ms = min(end_ms, end_ms if each.end_ms is None else each.end_ms)
         if each_start_ms <= each_end_ms:

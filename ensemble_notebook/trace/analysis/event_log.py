@@ -6,22 +6,22 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from ensemble_notebook.domain.events import Event, LlmToken
-from ensemble_notebook.trace.spans.safe_text import safe_text
-from ensemble_notebook.trace.spans.span_tree import error_facts, to_ms
+from ensemble_notebook.trace.spans.clean_text import clean_text
+from ensemble_notebook.trace.spans.span_tree import summarize_error, to_ms
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 
 _WORDS: Final = ("message", "reason", "feedback")
 
 
-def _message(event: Event) -> str | None:
+def _read_message(event: Event) -> str | None:
     for name in _WORDS:
         if text := getattr(event, name, None):
-            return safe_text(text)
-    facts = error_facts(getattr(event, "error", None))
+            return clean_text(text)
+    facts = summarize_error(getattr(event, "error", None))
     return None if facts is None else facts[1]
 
 
-def _status(event: Event) -> str | None:
+def _read_status(event: Event) -> str | None:
     status: Any = getattr(event, "status", None)
     return None if status is None else str(status.value)
 
@@ -37,12 +37,12 @@ EVENTS: Final = Table(
         Column("parent_id", "string", "the span around that one, NA for the run"),
         Column("phase", "category", "name of the phase"),
         Column("task", "category", "name of the task"),
-        Column("status", "category", "how something ended, where it says so", _status),
-        Column("message", "string", "its message, reason, feedback or error, secrets masked", _message),
+        Column("status", "category", "how something ended, where it says so", _read_status),
+        Column("message", "string", "its message, reason, feedback or error, secrets masked", _read_message),
     ),
 )
 
 
-def entries_of(events: Iterable[Event]) -> list[Event]:
+def list_logged_events(events: Iterable[Event]) -> list[Event]:
     """The events of the table."""
     return [event for event in events if not isinstance(event, LlmToken)]

@@ -54,38 +54,38 @@ LINKS: Final = Table(
 )
 
 
-def links_of(spans: list[Span]) -> Iterator[Link]:
+def find_links(spans: list[Span]) -> Iterator[Link]:
     """The links between these spans, kind by kind, each in order of what it leads to."""
     ran = [span for span in spans if span.start_ms is not None]
     tasks = [span for span in ran if span.kind is SpanKind.TASK]
-    tokens = _output_tokens(ran)
-    yield from _inputs(tasks, tokens)
-    yield from _orders(tasks)
-    yield from _orders([span for span in ran if span.kind is SpanKind.PHASE])
-    yield from _handovers(tasks, tokens)
-    yield from _tries(ran)
+    tokens = _count_output_tokens(ran)
+    yield from _find_contexts(tasks, tokens)
+    yield from _find_dependencies(tasks)
+    yield from _find_dependencies([span for span in ran if span.kind is SpanKind.PHASE])
+    yield from _find_delegations(tasks, tokens)
+    yield from _find_retries(ran)
 
 
-def _output_tokens(ran: list[Span]) -> dict[str, int | None]:
+def _count_output_tokens(ran: list[Span]) -> dict[str, int | None]:
     """Tokens of the outputs of tasks, by id; of those that are the last reply of a model."""
     last = {span.task_id: span for span in ran if span.kind is SpanKind.LLM and span.status is SpanStatus.OK}
     tokens = {}
     for task_id, call in last.items():
-        tally, task = call.tally, _task_around(call)
-        if task_id is not None and task is not None and tally is not None and task.output == call.output:
-            written = tally.output_tokens
-            tokens[task_id] = None if written is None else written - (tally.reasoning_tokens or 0)
+        totals, task = call.totals, _find_task(call)
+        if task_id is not None and task is not None and totals is not None and task.output == call.output:
+            output_tokens = totals.output_tokens
+            tokens[task_id] = None if output_tokens is None else output_tokens - (totals.reasoning_tokens or 0)
     return tokens
 
 
-def _task_around(span: Span) -> Span | None:
+def _find_task(span: Span) -> Span | None:
     around: Span | None = span
     while around is not None and around.kind is not SpanKind.TASK:
         around = around.parent
     return around
 
 
-def _inputs(tasks: list[Span], tokens: dict[str, int | None]) -> Iterator[Link]:
+def _find_contexts(tasks: list[Span], tokens: dict[str, int | None]) -> Iterator[Link]:
     by_name = {task.name: task for task in tasks if task.is_planned}
     for task in tasks:
         for name in task.context:
@@ -94,7 +94,7 @@ def _inputs(tasks: list[Span], tokens: dict[str, int | None]) -> Iterator[Link]:
                 yield Link(kind="context", source=source, target=task, text=source.output, tokens=size)
 
 
-def _orders(nodes: list[Span]) -> Iterator[Link]:
+def _find_dependencies(nodes: list[Span]) -> Iterator[Link]:
     """Between tasks, or between phases."""
     by_name = {node.name: node for node in nodes if node.is_planned or node.kind is SpanKind.PHASE}
     for node in nodes:
@@ -103,7 +103,7 @@ def _orders(nodes: list[Span]) -> Iterator[Link]:
                 yield Link(kind="dependency", source=by_name[name], target=node)
 
 
-def _handovers(tasks: list[Span], tokens: dict[str, int | None]) -> Iterator[Link]:
+def _find_delegations(tasks: list[Span], tokens: dict[str, int | None]) -> Iterator[Link]:
     for work in tasks:
         asked = work.parent
         if asked is None or asked.kind is not SpanKind.DELEGATION or asked.parent is None:
@@ -114,7 +114,7 @@ def _handovers(tasks: list[Span], tokens: dict[str, int | None]) -> Iterator[Lin
             yield Link(kind="delegation_return", source=work, target=asked.parent, text=asked.output, tokens=size)
 
 
-def _tries(ran: list[Span]) -> Iterator[Link]:
+def _find_retries(ran: list[Span]) -> Iterator[Link]:
     beneath: defaultdict[str | None, list[Span]] = defaultdict(list)
     for span in ran:
         if span.kind in (SpanKind.ATTEMPT, SpanKind.TURN):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from ensemble_notebook.trace.analysis.activity import latest_ms, times_of
+from ensemble_notebook.trace.analysis.activity import find_latest_ms, list_times
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -20,7 +20,7 @@ _MOST_BINS: Final = 1_000_000
 
 
 @dataclass(slots=True, kw_only=True)
-class Bin:
+class TimeBin:
     """A stretch of time; the attributes are the columns."""
 
     start_ms: float
@@ -65,7 +65,7 @@ _IN_FLIGHT: Final = {
 _SPREAD: Final = ("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens", "cost")
 
 
-def course_of(fold: TraceFold, step: float | timedelta | None = None) -> list[Bin]:
+def compute_timeseries(fold: TraceFold, step: float | timedelta | None = None) -> list[TimeBin]:
     """The bins of a run, by now; empty where nothing has started.
 
     Args:
@@ -75,18 +75,18 @@ def course_of(fold: TraceFold, step: float | timedelta | None = None) -> list[Bi
     Raises:
         ValueError: the length is no time, or so short that there would be over a million bins.
     """
-    run, wall_ms = fold.run, latest_ms(fold)
+    run, wall_ms = fold.run, find_latest_ms(fold)
     if run is None or run.start_time is None:
         return []
-    step_ms = _step_ms(step, wall_ms)
+    step_ms = _to_step_ms(step, wall_ms)
     count = max(1, math.ceil(wall_ms / step_ms))
     bins = [
-        Bin(start_ms=number * step_ms, time=run.start_time + timedelta(milliseconds=number * step_ms))
+        TimeBin(start_ms=number * step_ms, time=run.start_time + timedelta(milliseconds=number * step_ms))
         for number in range(count)
     ]
     for span in fold.spans.values():
         if span.kind in _IN_FLIGHT:
-            _add(bins, step_ms, span, wall_ms)
+            _spread_over_bins(bins, step_ms, span, wall_ms)
     spent = 0.0
     for each in bins:
         spent += each.cost
@@ -94,7 +94,7 @@ def course_of(fold: TraceFold, step: float | timedelta | None = None) -> list[Bi
     return bins
 
 
-def _step_ms(step: float | timedelta | None, wall_ms: float) -> float:
+def _to_step_ms(step: float | timedelta | None, wall_ms: float) -> float:
     if step is None:
         return max(_LEAST_MS, wall_ms / _BINS)
     step_ms = (step.total_seconds() if isinstance(step, timedelta) else float(step)) * 1000
@@ -103,11 +103,11 @@ def _step_ms(step: float | timedelta | None, wall_ms: float) -> float:
     return step_ms
 
 
-def _add(bins: list[Bin], step_ms: float, span: Span, now_ms: float) -> None:
+def _spread_over_bins(bins: list[TimeBin], step_ms: float, span: Span, now_ms: float) -> None:
     name = _IN_FLIGHT[span.kind]
     amounts = {name: float(amount) for name in _SPREAD if span.usage_leaf and (amount := getattr(span, name))}
-    for start_ms, end_ms in times_of(span, now_ms):
-        for place, part_ms in _parts(start_ms, end_ms, step_ms, len(bins)):
+    for start_ms, end_ms in list_times(span, now_ms):
+        for place, part_ms in _split_over_bins(start_ms, end_ms, step_ms, len(bins)):
             each = bins[place]
             setattr(each, name, getattr(each, name) + part_ms / step_ms)
             share = part_ms / (end_ms - start_ms) if end_ms > start_ms else 1.0
@@ -115,7 +115,7 @@ def _add(bins: list[Bin], step_ms: float, span: Span, now_ms: float) -> None:
                 setattr(each, column, getattr(each, column) + amount * share)
 
 
-def _parts(start_ms: float, end_ms: float, step_ms: float, count: int) -> Iterator[tuple[int, float]]:
+def _split_over_bins(start_ms: float, end_ms: float, step_ms: float, count: int) -> Iterator[tuple[int, float]]:
     """Which bins a time falls into, and how much of it into each; a moment falls into one, with nothing."""
     first, last = (min(count - 1, int(each / step_ms)) for each in (start_ms, end_ms))
     for place in range(first, last + 1):

@@ -17,9 +17,9 @@ from functools import cache
 from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.trace.codec.iso_time import duration_of, duration_text, instant_of, instant_text
-from ensemble_notebook.trace.spans.safe_text import safe_text, safe_value
-from ensemble_notebook.trace.spans.span_tree import error_text
+from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant, parse_duration, parse_instant
+from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
+from ensemble_notebook.trace.spans.span_tree import format_error_message
 
 _EVENTS: Final = {
     name: kind
@@ -34,7 +34,7 @@ class RecordedError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles by name, since the class is made on the way."""
-        return recorded_error, (type(self).__name__, str(self))
+        return make_recorded_error, (type(self).__name__, str(self))
 
 
 @cache
@@ -42,7 +42,7 @@ def _error_class(name: str) -> type[RecordedError]:
     return type(name, (RecordedError,), {})
 
 
-def recorded_error(name: str, message: str) -> RecordedError:
+def make_recorded_error(name: str, message: str) -> RecordedError:
     """The error of a class of this name, with this message."""
     return _error_class(name)(message)
 
@@ -57,34 +57,34 @@ def to_plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, str):
-        return safe_text(value)
+        return clean_text(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     for kind, write in _WRITERS.items():
         if isinstance(value, kind):
             return write(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _fields(value)
+        return _fields_to_plain(value)
     if callable(dump := getattr(value, "model_dump", None)):
         return to_plain(dump())
-    return safe_text(str(value))
+    return clean_text(str(value))
 
 
 def event_to_plain(event: ev.Event) -> dict[str, Any]:
     """An event as a dict with its ``type``; without the run's id, which a file has once."""
-    plain = _fields(event)
+    plain = _fields_to_plain(event)
     del plain["runId"]
     return {"type": type(event).__name__, **plain}
 
 
-def _named(name: str, value: Any) -> Any:
+def _mask_named(name: str, value: Any) -> Any:
     plain = to_plain(value)
-    return safe_value(name, plain) if isinstance(plain, str) else plain
+    return clean_value(name, plain) if isinstance(plain, str) else plain
 
 
-def _fields(record: Any) -> dict[str, Any]:
+def _fields_to_plain(record: Any) -> dict[str, Any]:
     return {
-        camel(field.name): to_plain(value)
+        to_camel(field.name): to_plain(value)
         for field in dataclasses.fields(record)
         if field.name not in _LEFT_OUT and not _is_default(field, value := getattr(record, field.name))
     }
@@ -97,11 +97,11 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
 
 
 _WRITERS: Final[Mapping[Any, Any]] = {
-    datetime: instant_text,
-    timedelta: duration_text,
+    datetime: format_instant,
+    timedelta: format_duration,
     Decimal: str,
-    BaseException: lambda error: {"type": type(error).__name__, "message": error_text(error)},
-    Mapping: lambda items: {safe_text(str(key)): _named(str(key), value) for key, value in items.items()},
+    BaseException: lambda error: {"type": type(error).__name__, "message": format_error_message(error)},
+    Mapping: lambda items: {clean_text(str(key)): _mask_named(str(key), value) for key, value in items.items()},
     (list, tuple, set, frozenset): lambda items: [to_plain(each) for each in items],
 }
 
@@ -109,7 +109,7 @@ _WRITERS: Final[Mapping[Any, Any]] = {
 # --- Reading ----------------------------------------------------------------------------------------------------------
 
 
-def event_of(plain: Mapping[str, Any], run_id: str) -> ev.Event | None:
+def event_from_plain(plain: Mapping[str, Any], run_id: str) -> ev.Event | None:
     """The event of a dict; None for a type that a later version has added.
 
     Raises:
@@ -119,17 +119,17 @@ def event_of(plain: Mapping[str, Any], run_id: str) -> ev.Event | None:
     return None if kind is None else _record({**plain, "runId": run_id}, kind)
 
 
-def of_plain(value: Any, hint: Any) -> Any:
+def from_plain(value: Any, hint: Any) -> Any:
     """The value of a field with this type hint."""
     if value is None or hint is Any:
         return value
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return of_plain(value, next(each for each in arguments if each is not type(None)))
+        return from_plain(value, next(each for each in arguments if each is not type(None)))
     if origin is tuple:
-        return tuple(of_plain(each, arguments[0]) for each in value)
+        return tuple(from_plain(each, arguments[0]) for each in value)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {key: of_plain(each, arguments[1]) for key, each in value.items()}
+        return {key: from_plain(each, arguments[1]) for key, each in value.items()}
     if not isinstance(hint, type):
         return value
     return _of_class(value, hint)
@@ -137,11 +137,11 @@ def of_plain(value: Any, hint: Any) -> Any:
 
 def _of_class(value: Any, kind: type) -> Any:
     if issubclass(kind, BaseException):
-        return recorded_error(value["type"], value.get("message", ""))
+        return make_recorded_error(value["type"], value.get("message", ""))
     if issubclass(kind, datetime):
-        return instant_of(value)
+        return parse_instant(value)
     if issubclass(kind, timedelta):
-        return duration_of(value)
+        return parse_duration(value)
     if dataclasses.is_dataclass(kind):
         return _record(value, kind)
     if issubclass(kind, Enum | Decimal | float):
@@ -151,7 +151,7 @@ def _of_class(value: Any, kind: type) -> Any:
 
 def _record(plain: Mapping[str, Any], kind: Any) -> Any:
     hints = _hints(kind)
-    values = {name: of_plain(plain[key], hint) for name, (key, hint) in hints.items() if key in plain}
+    values = {name: from_plain(plain[key], hint) for name, (key, hint) in hints.items() if key in plain}
     missing = {name: None for name, (_, hint) in hints.items() if name not in values and _is_required(kind, name)}
     return kind(**values, **missing)
 
@@ -160,7 +160,7 @@ def _record(plain: Mapping[str, Any], kind: Any) -> Any:
 def _hints(kind: type) -> dict[str, tuple[str, Any]]:
     hints = get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind) if field.init and field.name not in _LEFT_OUT]
-    return {name: (camel(name), hints[name]) for name in names}
+    return {name: (to_camel(name), hints[name]) for name in names}
 
 
 @cache
@@ -170,7 +170,7 @@ def _is_required(kind: type, name: str) -> bool:
 
 
 @cache
-def camel(name: str) -> str:
+def to_camel(name: str) -> str:
     """``input_tokens`` as ``inputTokens``."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)

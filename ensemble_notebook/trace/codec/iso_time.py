@@ -10,12 +10,12 @@ _DURATION: Final = re.compile(r"(-?)P(?:(\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def instant_text(moment: datetime) -> str:
+def format_instant(moment: datetime) -> str:
     """``2026-01-02T03:04:05.678Z``, in UTC."""
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def instant_of(text: str) -> datetime:
+def parse_instant(text: str) -> datetime:
     """The moment that a text names; digits beyond microseconds are cut.
 
     Raises:
@@ -28,7 +28,7 @@ def instant_of(text: str) -> datetime:
     return moment.astimezone(UTC)
 
 
-def duration_text(duration: timedelta) -> str:
+def format_duration(duration: timedelta) -> str:
     """``PT1H2M3.4S``: hours as many as it takes, parts that are zero left out; ``PT0S`` for nothing."""
     microseconds = duration // _MICROSECOND
     sign, microseconds = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
@@ -42,7 +42,7 @@ def duration_text(duration: timedelta) -> str:
     return f"{sign}PT{text}"
 
 
-def duration_of(text: str) -> timedelta:
+def parse_duration(text: str) -> timedelta:
     """The duration that a text names; digits beyond microseconds are cut.
 
     Raises:

@@ -17,11 +17,11 @@ from ensemble_notebook.domain.seams.chat_port import ToolCall
 from ensemble_notebook.errors import ToolExecutionError
 from ensemble_notebook.trace.folding.conversation_log import ConversationLog
 from ensemble_notebook.trace.folding.lane_pool import LanePool
-from ensemble_notebook.trace.folding.prices import price_of
-from ensemble_notebook.trace.spans.safe_text import StreamedText, safe_text
+from ensemble_notebook.trace.folding.prices import calculate_price
+from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text
 from ensemble_notebook.trace.spans.span import RequestedCall, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.spans.span_tree import SpanTree, error_facts, to_ms
+from ensemble_notebook.trace.spans.span_tree import SpanTree, summarize_error, to_ms
 
 
 class CallFold:
@@ -50,7 +50,7 @@ class CallFold:
         self._tool_groups: dict[str | None, tuple[int, float]] = {}
         self._askers: dict[str | None, Span] = {}
 
-    def handlers(self) -> dict[type[ev.Event], Callable[[Any], None]]:
+    def make_handlers(self) -> dict[type[ev.Event], Callable[[Any], None]]:
         """What to call for each type of event."""
         return {
             ev.TurnStarted: self._turn_started,
@@ -70,9 +70,9 @@ class CallFold:
         """A span never said how it ended, since it ignored its cancellation: it is over all the same."""
         self._tree.end(event, span, SpanStatus.CANCELLED)
         if span.kind is SpanKind.ATTEMPT:
-            self._book(span, TokenUsage())
+            self._add_usage(span, TokenUsage())
         elif span.kind is SpanKind.LLM:
-            self._close(span)
+            self._finish_call(span)
 
     # --- Turns --------------------------------------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ class CallFold:
         if event.is_correction:
             span.attributes = {"is_correction": True}
         if event.prompt:
-            self._log.say(event, span, "user", event.prompt)
+            self._log.add(event, span, "user", event.prompt)
 
     def _turn_ended(self, event: ev.TurnEnded) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:
@@ -100,9 +100,9 @@ class CallFold:
     def _attempt_started(self, event: ev.LlmAttemptStarted) -> None:
         span = self._tree.begin(event, SpanKind.ATTEMPT, f"attempt {event.attempt}")
         span.attempt = event.attempt
-        for tally in self._tree.sums_around(span):
-            tally.llm_attempt_count += 1
-            tally.llm_call_count += event.attempt == 1  # a call that no budget let through was none
+        for totals in self._tree.touch_totals_around(span):
+            totals.llm_attempt_count += 1
+            totals.llm_call_count += event.attempt == 1  # a call that no budget let through was none
         call = span.parent
         if call is None:
             return
@@ -112,7 +112,7 @@ class CallFold:
         self._last_attempts[call.span_id] = span
         self._tree.set_status(call, SpanStatus.RUNNING)
         if call.span_id in self.streams:
-            self._stream(call).add(f"\n[attempt {event.attempt}]\n", self._tree.version)
+            self._get_stream(call).add(f"\n[attempt {event.attempt}]\n", self._tree.version)
 
     def _token(self, event: ev.LlmToken) -> None:
         call = self._tree.open.get(event.span_id)
@@ -121,14 +121,14 @@ class CallFold:
         if call.time_to_first_token_ms is None and call.start_ms is not None:
             call.time_to_first_token_ms = to_ms(event.offset_s) - call.start_ms
             self._tree.touch(call)
-        self._stream(call).add(event.text, self._tree.version)
+        self._get_stream(call).add(event.text, self._tree.version)
 
     def _attempt_ended(self, event: ev.LlmAttemptEnded) -> None:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return
-        self._tree.end(event, span, event.status, error_facts(event.error))
-        self._book(span, event.usage)
+        self._tree.end(event, span, event.status, summarize_error(event.error))
+        self._add_usage(span, event.usage)
         if (call := span.parent) is not None:
             call.latency_ms = span.duration_ms
 
@@ -136,12 +136,12 @@ class CallFold:
         call, attempt = self._tree.open.get(event.span_id), self._last_attempts.get(event.span_id)
         if call is None or attempt is None:
             return
-        attempt.backoff_ms, attempt.retry_reason = to_ms(event.delay_s), safe_text(event.reason)
+        attempt.backoff_ms, attempt.retry_reason = to_ms(event.delay_s), clean_text(event.reason)
         self._tree.touch(attempt)
         self._tree.set_status(call, SpanStatus.WAITING)
-        for tally in self._tree.sums_around(attempt):
-            tally.retry_count += 1
-            tally.backoff_ms += attempt.backoff_ms
+        for totals in self._tree.touch_totals_around(attempt):
+            totals.retry_count += 1
+            totals.backoff_ms += attempt.backoff_ms
 
     def _llm_completed(self, event: ev.LlmCallCompleted) -> None:
         span = self._tree.open.get(event.span_id)
@@ -153,24 +153,24 @@ class CallFold:
             span.time_to_first_token_ms = to_ms(event.time_to_first_token_s)
         span.tool_request_count = len(event.tool_calls)
         self._askers[span.parent_id] = span
-        if (attempt := self._close(span)) is not None and event.model is not None:
-            self._serve(attempt, event.model, event.usage)
-        calls = tuple(map(_requested, event.tool_calls))
-        span.output = self._log.say(event, span, "assistant", event.text, calls)
+        if (attempt := self._finish_call(span)) is not None and event.model is not None:
+            self._set_served_model(attempt, event.model, event.usage)
+        calls = tuple(map(_to_requested_call, event.tool_calls))
+        span.output = self._log.add(event, span, "assistant", event.text, calls)
 
     def _llm_failed(self, event: ev.LlmCallFailed) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:
-            self._tree.end(event, span, event.status, error_facts(event.error))
-            self._close(span)
+            self._tree.end(event, span, event.status, summarize_error(event.error))
+            self._finish_call(span)
 
-    def _close(self, call: Span) -> Span | None:
+    def _finish_call(self, call: Span) -> Span | None:
         """A model call is over: frees its lane, ends its stream, gives its last attempt."""
         self._lanes[call.task_id].give_back(call.lane)
         if call.span_id in self.streams:
-            self._stream(call).end(self._tree.version)
+            self._get_stream(call).end(self._tree.version)
         return self._last_attempts.pop(call.span_id, None)
 
-    def _stream(self, call: Span) -> StreamedText:
+    def _get_stream(self, call: Span) -> StreamedText:
         """The stream of a call, moved to the end of `streams` since it is about to change."""
         stream = self.streams.pop(call.span_id, None) or StreamedText()
         self.streams[call.span_id] = stream
@@ -178,47 +178,51 @@ class CallFold:
 
     # --- Usage and cost -----------------------------------------------------------------------------------------------
 
-    def _book(self, attempt: Span, usage: TokenUsage) -> None:
+    def _add_usage(self, attempt: Span, usage: TokenUsage) -> None:
         attempt.input_tokens, attempt.output_tokens = usage.input_tokens, usage.output_tokens
         attempt.cache_read_tokens, attempt.cache_write_tokens = usage.cache_read_tokens, usage.cache_write_tokens
         attempt.reasoning_tokens = usage.reasoning_tokens
         attempt.tokens_source = None if usage.input_tokens is usage.output_tokens is None else usage.source
         self._set_price(attempt, attempt.model_requested or "", usage)
-        for tally in self._tree.sums_around(attempt):
-            tally.llm_ms += attempt.duration_ms or 0.0
-            tally.add_usage(usage)
-            tally.add_cost(attempt.cost)
+        for totals in self._tree.touch_totals_around(attempt):
+            totals.llm_ms += attempt.duration_ms or 0.0
+            totals.add_usage(usage)
+            totals.add_cost(attempt.cost)
 
-    def _serve(self, attempt: Span, model: str, usage: TokenUsage) -> None:
+    def _set_served_model(self, attempt: Span, model: str, usage: TokenUsage) -> None:
         """The reply names the model that wrote it, which is more exact than the name that was asked for."""
         attempt.model = model
         self._tree.touch(attempt)
         before = attempt.cost
         if model == attempt.model_requested or not self._set_price(attempt, model, usage):
             return
-        for tally in self._tree.sums_around(attempt):
-            tally.take_back_cost(before)
-            tally.add_cost(attempt.cost)
+        for totals in self._tree.touch_totals_around(attempt):
+            totals.take_back_cost(before)
+            totals.add_cost(attempt.cost)
 
     def _set_price(self, attempt: Span, model: str, usage: TokenUsage) -> bool:
         """Price an attempt; False where the price under this name is unknown, and nothing changed."""
-        price = self._price(attempt, model, usage)
+        price = self._calculate_price(attempt, model, usage)
         if price is None:
             return False
         attempt.cost_input, attempt.cost_output, attempt.cost = price.input, price.output, price.total
         return True
 
-    def _price(self, attempt: Span, model: str, usage: TokenUsage) -> Price | None:
+    def _calculate_price(self, attempt: Span, model: str, usage: TokenUsage) -> Price | None:
         if self._prices is not None:
             return self._prices.get(attempt.span_id)
         at = attempt.end_time or attempt.start_time
-        return None if at is None else price_of(usage, provider=attempt.provider, model=model, at=at, rates=self._rates)
+        return (
+            None
+            if at is None
+            else calculate_price(usage, provider=attempt.provider, model=model, at=at, rates=self._rates)
+        )
 
     # --- Tools --------------------------------------------------------------------------------------------------------
 
     def _tool_started(self, event: ev.ToolCallStarted) -> None:
         span = self._tree.begin(event, SpanKind.TOOL, event.tool, event.agent)
-        span.tool, span.tool_call_id, span.input = event.tool, event.tool_call_id, safe_text(event.arguments)
+        span.tool, span.tool_call_id, span.input = event.tool, event.tool_call_id, clean_text(event.arguments)
         span.lane = self._lanes.setdefault(span.task_id, LanePool()).take()
         running, since_ms = self._tool_groups.get(span.parent_id, (0, to_ms(event.offset_s)))
         self._tool_groups[span.parent_id] = (running + 1, since_ms)
@@ -227,23 +231,23 @@ class CallFold:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return
-        self._tree.end(event, span, event.status, error_facts(event.error or _told_failure(event)))
+        self._tree.end(event, span, event.status, summarize_error(event.error or _make_tool_error(event)))
         self._lanes[span.task_id].give_back(span.lane)
         span.outcome = event.outcome and event.outcome.value
-        span.output = self._log.say(event, span, "tool", event.result)
+        span.output = self._log.add(event, span, "tool", event.result)
         if event.status is SpanStatus.SKIPPED:
             span.reason = span.output
         waited_ms = self._leave_tool_group(span)
         asker = self._askers.get(span.parent_id)
-        if waited_ms and asker is not None and asker.tally is not None:
-            asker.tally.tool_wait_ms += waited_ms
+        if waited_ms and asker is not None and asker.totals is not None:
+            asker.totals.tool_wait_ms += waited_ms
             self._tree.touch(asker)
         is_executed = event.outcome is not ToolOutcome.SKIPPED_MAX_ITERATIONS
-        for tally in self._tree.sums_around(span):
-            tally.tool_call_count += is_executed
-            tally.tool_ms += (span.self_ms or 0.0) if is_executed else 0.0
-        for tally in self._tree.waits_around(span):
-            tally.tool_wait_ms += waited_ms
+        for totals in self._tree.touch_totals_around(span):
+            totals.tool_call_count += is_executed
+            totals.tool_ms += (span.self_ms or 0.0) if is_executed else 0.0
+        for totals in self._tree.touch_wait_totals_around(span):
+            totals.tool_wait_ms += waited_ms
 
     def _leave_tool_group(self, span: Span) -> float:
         """Milliseconds that the turn has waited for tools, once the last of those side by side is back; before, 0."""
@@ -254,14 +258,14 @@ class CallFold:
         return (span.end_ms or since_ms) - since_ms
 
 
-def _told_failure(event: ev.ToolCallCompleted) -> ToolExecutionError | None:
+def _make_tool_error(event: ev.ToolCallCompleted) -> ToolExecutionError | None:
     """The error of a tool that did not raise, but told of a failure."""
     if event.status is not SpanStatus.ERROR:
         return None
     return ToolExecutionError(event.result, tool_name=event.tool, tool_input="")
 
 
-def _requested(call: ToolCall) -> RequestedCall:
+def _to_requested_call(call: ToolCall) -> RequestedCall:
     arguments = call.arguments
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
-    return RequestedCall(id=call.id, name=call.name, arguments=safe_text(text))
+    return RequestedCall(id=call.id, name=call.name, arguments=clean_text(text))

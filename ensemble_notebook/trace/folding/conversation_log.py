@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.trace.spans.safe_text import safe_text
+from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Message, RequestedCall, Role, Span
 
 
@@ -18,9 +18,9 @@ class ConversationLog:
         self.messages: dict[str, list[Message]] = {}
         self._count = 0
 
-    def say(self, event: Event, span: Span, role: Role, text: str, tool_calls: tuple[RequestedCall, ...] = ()) -> str:
+    def add(self, event: Event, span: Span, role: Role, text: str, tool_calls: tuple[RequestedCall, ...] = ()) -> str:
         """Note a message that arose in a span; gives its text as it may be shown."""
-        safe = safe_text(text)
+        safe = clean_text(text)
         message = Message(
             number=self._count, span=span, seq=event.seq, time=event.time, role=role, text=safe, tool_calls=tool_calls
         )

@@ -18,7 +18,7 @@ FREE_PROVIDERS: Final = frozenset({"local", "scripted"})
 NOTHING: Final = Price(Decimal(0), Decimal(0))
 
 
-def price_of(
+def calculate_price(
     usage: TokenUsage, *, provider: str | None, model: str, at: datetime, rates: CostConfiguration | None = None
 ) -> Price | None:
     """The price of one request, exact; None when the tokens, the provider or the model's price are unknown (T3).
@@ -40,10 +40,10 @@ def price_of(
         return NOTHING
     if provider is None or not _is_listed(provider, model):
         return None
-    return _list_price(usage, provider, model, at)
+    return _look_up_price(usage, provider, model, at)
 
 
-def _list_price(usage: TokenUsage, provider: str, model: str, at: datetime | None) -> Price | None:
+def _look_up_price(usage: TokenUsage, provider: str, model: str, at: datetime | None) -> Price | None:
     from genai_prices import Usage, calc_price
 
     tokens = Usage(
@@ -62,4 +62,4 @@ def _list_price(usage: TokenUsage, provider: str, model: str, at: datetime | Non
 @lru_cache(maxsize=1024)
 def _is_listed(provider: str, model: str) -> bool:
     """Remembered, because the list looks through every pattern before it gives up on a name."""
-    return _list_price(TokenUsage(input_tokens=1, output_tokens=1), provider, model, None) is not None
+    return _look_up_price(TokenUsage(input_tokens=1, output_tokens=1), provider, model, None) is not None

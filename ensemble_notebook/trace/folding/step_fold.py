@@ -15,10 +15,10 @@ from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.delegation import DelegationRequest, DelegationResponse
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.codec.event_codec import to_plain
-from ensemble_notebook.trace.spans.safe_text import safe_text
+from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.spans.span_tree import SpanTree, error_facts, to_ms
+from ensemble_notebook.trace.spans.span_tree import SpanTree, summarize_error, to_ms
 
 
 class StepFold:
@@ -27,7 +27,7 @@ class StepFold:
     def __init__(self, tree: SpanTree) -> None:
         self._tree = tree
 
-    def handlers(self) -> dict[type[ev.Event], Callable[[Any], None]]:
+    def make_handlers(self) -> dict[type[ev.Event], Callable[[Any], None]]:
         """What to call for each type of event."""
         return {
             ev.DelegationStarted: self._delegation_started,
@@ -50,33 +50,33 @@ class StepFold:
         span = self._begin(event, SpanKind.DELEGATION, event.request.agent_role, event.delegator)
         span.delegation_id = event.request.task_id
         span.attributes = {"delegator": event.delegator, "depth": event.depth}
-        _ask(span, event.request)
+        _set_request(span, event.request)
         if span.parent is not None:
-            for tally in self._tree.sums_around(span.parent):
-                tally.delegation_count += 1
+            for totals in self._tree.touch_totals_around(span.parent):
+                totals.delegation_count += 1
 
     def _delegation_completed(self, event: ev.DelegationCompleted) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:
             self._tree.end(event, span, SpanStatus.OK)
-            _answer(span, event.request, event.response)
+            _set_response(span, event.request, event.response)
 
     def _delegation_failed(self, event: ev.DelegationFailed) -> None:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return
-        refusal = safe_text("; ".join(event.response.errors)) or None
-        facts = error_facts(event.error)
+        refusal = clean_text("; ".join(event.response.errors)) or None
+        facts = summarize_error(event.error)
         if facts is None and span.child_error is None:
             facts, span.reason = ("DelegationRefused", refusal), refusal
         self._tree.end(event, span, event.status, facts)
-        _answer(span, event.request, event.response)
+        _set_response(span, event.request, event.response)
 
     # --- Reviews ------------------------------------------------------------------------------------------------------
 
     def _review_requested(self, event: ev.ReviewRequested) -> None:
         request = event.request
         span = self._begin(event, SpanKind.REVIEW, request.subject, request.agent)
-        span.input = safe_text(request.text)
+        span.input = clean_text(request.text)
         timeout = request.timeout
         span.attributes = {
             "subject": request.subject,
@@ -91,13 +91,13 @@ class StepFold:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return
-        self._tree.end(event, span, event.status, error_facts(event.error))
+        self._tree.end(event, span, event.status, summarize_error(event.error))
         if (decision := event.decision) is not None:
-            span.review_decision, span.output = decision.verdict.value, safe_text(decision.text) or None
-        _add(span, decision=span.review_decision, is_timeout=event.is_timeout)
+            span.review_decision, span.output = decision.verdict.value, clean_text(decision.text) or None
+        _add_attributes(span, decision=span.review_decision, is_timeout=event.is_timeout)
         span.human_wait_ms = span.self_ms
-        for tally in self._tree.sums_around(span):
-            tally.human_wait_ms += span.human_wait_ms or 0.0
+        for totals in self._tree.touch_totals_around(span):
+            totals.human_wait_ms += span.human_wait_ms or 0.0
 
     # --- Guardrails, memory, waits ------------------------------------------------------------------------------------
 
@@ -106,25 +106,25 @@ class StepFold:
 
     def _guardrail_ended(self, event: ev.GuardrailEnded) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:
-            span.output = safe_text(event.message) or None
+            span.output = clean_text(event.message) or None
             self._tree.end(event, span, event.status, ("GuardrailViolationError", span.output))
-            _add(span, message=span.output)
+            _add_attributes(span, message=span.output)
 
     def _memory_started(self, event: ev.MemoryStarted) -> None:
         span = self._begin(event, SpanKind.MEMORY, event.scope)
         span.attributes = {"operation": event.operation, "scope": event.scope}
-        for tally in self._tree.sums_around(span):
-            tally.memory_retrieve_count += event.operation == "retrieve"
-            tally.memory_store_count += event.operation == "store"
+        for totals in self._tree.touch_totals_around(span):
+            totals.memory_retrieve_count += event.operation == "retrieve"
+            totals.memory_store_count += event.operation == "store"
 
     def _memory_ended(self, event: ev.MemoryEnded) -> None:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return
-        self._tree.end(event, span, event.status, error_facts(event.error))
-        _add(span, count=event.count)
-        for tally in self._tree.sums_around(span):
-            tally.memory_ms += span.duration_ms or 0.0
+        self._tree.end(event, span, event.status, summarize_error(event.error))
+        _add_attributes(span, count=event.count)
+        for totals in self._tree.touch_totals_around(span):
+            totals.memory_ms += span.duration_ms or 0.0
 
     def _wait_started(self, event: ev.WaitStarted) -> None:
         span = self._begin(event, SpanKind.WAIT, event.cause)
@@ -136,11 +136,11 @@ class StepFold:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return
-        self._tree.end(event, span, event.status, error_facts(event.error))
+        self._tree.end(event, span, event.status, summarize_error(event.error))
         if span.parent is not None and span.parent.end_seq is None:
             self._tree.set_status(span.parent, SpanStatus.RUNNING)
-        for tally in self._tree.sums_around(span):
-            tally.wait_ms += span.duration_ms or 0.0
+        for totals in self._tree.touch_totals_around(span):
+            totals.wait_ms += span.duration_ms or 0.0
 
     def _begin(self, event: ev.Event, kind: SpanKind, name: str, agent: str | None = None) -> Span:
         """A step starts, on the sub-lane of what is around it."""
@@ -150,24 +150,24 @@ class StepFold:
         return span
 
 
-def _ask(span: Span, request: DelegationRequest) -> None:
+def _set_request(span: Span, request: DelegationRequest) -> None:
     """What the worker is asked; policies may still change it."""
     span.name = span.delegate_to = request.agent_role
-    span.input = safe_text(request.task_description)
+    span.input = clean_text(request.task_description)
     schema = request.expected_output_schema
-    _add(
+    _add_attributes(
         span,
         priority=request.priority.value,
         scope=to_plain(request.scope),
-        expected_output_schema=None if schema is None else safe_text(schema),
+        expected_output_schema=None if schema is None else clean_text(schema),
     )
 
 
-def _answer(span: Span, request: DelegationRequest, response: DelegationResponse) -> None:
-    _ask(span, request)
-    span.output = None if response.raw_output is None else safe_text(response.raw_output)
-    _add(span, status=response.status.value, errors=[safe_text(each) for each in response.errors])
+def _set_response(span: Span, request: DelegationRequest, response: DelegationResponse) -> None:
+    _set_request(span, request)
+    span.output = None if response.raw_output is None else clean_text(response.raw_output)
+    _add_attributes(span, status=response.status.value, errors=[clean_text(each) for each in response.errors])
 
 
-def _add(span: Span, **facts: Any) -> None:
+def _add_attributes(span: Span, **facts: Any) -> None:
     span.attributes = {**(span.attributes or {}), **facts}

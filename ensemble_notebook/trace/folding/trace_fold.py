@@ -20,16 +20,16 @@ from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.trace.folding.call_fold import CallFold
 from ensemble_notebook.trace.folding.conversation_log import ConversationLog
-from ensemble_notebook.trace.folding.critical_spans import settle
+from ensemble_notebook.trace.folding.critical_spans import mark_critical_spans
 from ensemble_notebook.trace.folding.step_fold import StepFold
-from ensemble_notebook.trace.spans.safe_text import StreamedText, safe_text, safe_value
-from ensemble_notebook.trace.spans.span import Message, Span, Stretch
+from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
+from ensemble_notebook.trace.spans.span import ActiveInterval, Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.spans.span_tree import ErrorFacts, SpanTree, error_facts, to_ms
-from ensemble_notebook.trace.spans.usage_tally import Tally
+from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
+from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
 _RUN_STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}
-_OUT_OF_TIME: Final[ErrorFacts] = ("DeadlineExceededError", "The run took longer than it was given.")
+_OUT_OF_TIME: Final[ErrorSummary] = ("DeadlineExceededError", "The run took longer than it was given.")
 
 
 class TraceFold:
@@ -67,10 +67,10 @@ class TraceFold:
         self.plan: ExecutionPlan | None = None
         self.status = RunStatus.PENDING
         self.exit_reason: ExitReason | None = None
-        self.error: ErrorFacts | None = None
+        self.error: ErrorSummary | None = None
         self.warnings: list[str] = []
         self.note: str | None = None
-        self.chain: list[Stretch] = []
+        self.chain: list[ActiveInterval] = []
         self._calls = CallFold(self.tree, self.log, cost, prices)
         self._prompts: dict[str, tuple[float, float]] = {}
         self._handlers: dict[type[ev.Event], Callable[[Any], None]] = {
@@ -91,12 +91,12 @@ class TraceFold:
             ev.TaskFailed: self._task_failed,
             ev.TaskSkipped: self._task_skipped,
             ev.BudgetWarning: self._warned,
-            **self._calls.handlers(),
-            **StepFold(self.tree).handlers(),
+            **self._calls.make_handlers(),
+            **StepFold(self.tree).make_handlers(),
         }
 
     @classmethod
-    def of(
+    def from_events(
         cls,
         events: Iterable[ev.Event],
         cost: CostConfiguration | None = None,
@@ -144,18 +144,18 @@ class TraceFold:
     @property
     def metrics(self) -> Metrics:
         """Of the run, by now."""
-        return self.metrics_of(self.run)
+        return self.sum_metrics(self.run)
 
-    def metrics_of(self, span: Span | None) -> Metrics:
+    def sum_metrics(self, span: Span | None) -> Metrics:
         """Of everything beneath a span."""
-        tally = None if span is None else span.tally
-        return (tally or Tally()).to_metrics(self.currency)
+        totals = None if span is None else span.totals
+        return (totals or UsageTotals()).to_metrics(self.currency)
 
     # --- The run ------------------------------------------------------------------------------------------------------
 
     def _run_started(self, event: ev.RunStarted) -> None:
         self.run_id, self.name, self.workflow = event.run_id, event.name, str(event.workflow)
-        self.inputs = {name: safe_value(name, value) for name, value in event.inputs.items()}
+        self.inputs = {name: clean_value(name, value) for name, value in event.inputs.items()}
         self.max_concurrency, self.budget = event.max_concurrency, event.budget
         self.agents, self.capture_mode = event.agents, event.capture_mode
         self.status = RunStatus.RUNNING
@@ -172,15 +172,15 @@ class TraceFold:
             parent_id = event.span_id if planned.phase is None else phase_ids[planned.phase]
             facts = {"agent": planned.agent, "is_planned": True}
             task = self.tree.enter(event, SpanKind.TASK, planned.name, span_id, parent_id, **facts)
-            task.depends_on, task.description = planned.depends_on, safe_text(planned.description)
+            task.depends_on, task.description = planned.depends_on, clean_text(planned.description)
             if planned.settings:
                 task.attributes = {"settings": {name: _mask(value) for name, value in planned.settings.items()}}
 
     def _noted(self, event: ev.Noted) -> None:
-        self.note = safe_text(event.message)
+        self.note = clean_text(event.message)
 
     def _warned(self, event: ev.Warned | ev.BudgetWarning) -> None:
-        self.warnings.append(safe_text(event.message))
+        self.warnings.append(clean_text(event.message))
 
     def _run_ended(self, event: ev.RunEnded) -> None:
         self.status, self.exit_reason, self.note = event.status, event.exit_reason, None
@@ -188,12 +188,12 @@ class TraceFold:
         if self.run is not None:
             late = _OUT_OF_TIME if event.exit_reason is ExitReason.TIMEOUT else None
             self.tree.end(
-                event, self.run, _RUN_STATUS.get(event.status, SpanStatus.OK), error_facts(event.error) or late
+                event, self.run, _RUN_STATUS.get(event.status, SpanStatus.OK), summarize_error(event.error) or late
             )
             if self.run.error_type is not None:
                 self.error = (self.run.error_type, self.run.error_message)
-        settled, self.chain = settle(self.tree.spans)
-        for span in settled:
+        marked, self.chain = mark_critical_spans(self.tree.spans)
+        for span in marked:
             self.tree.touch(span)
 
     def _close_what_is_open(self, event: ev.RunEnded) -> None:
@@ -217,14 +217,14 @@ class TraceFold:
         self._end(event, SpanStatus.CANCELLED if event.is_cancelled else ended)
 
     def _phase_skipped(self, event: ev.PhaseSkipped) -> None:
-        self.tree.skip(event, self.tree.of_event(event, SpanKind.PHASE, event.phase or ""), event.reason)
+        self.tree.skip(event, self.tree.find_or_enter(event, SpanKind.PHASE, event.phase or ""), event.reason)
 
     def _task_started(self, event: ev.TaskStarted) -> None:
         facts = {"is_planned": event.index is not None, "parent": self._review_of(event)}
         span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent, **facts)
-        span.description = safe_text(event.description)
+        span.description = clean_text(event.description)
         span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
-        if span.pauses:
+        if span.inactive_intervals:
             span.attempt = (span.attempt or 1) + 1
         self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
 
@@ -242,13 +242,13 @@ class TraceFold:
             return
         span.context = event.context
         if event.system_prompt:
-            self.log.say(event, span, "system", event.system_prompt)
-        self.log.say(event, span, "user", event.user_prompt)
+            self.log.add(event, span, "system", event.system_prompt)
+        self.log.add(event, span, "user", event.user_prompt)
         since_ms, covered_ms = self._prompts.pop(event.span_id, (None, 0.0))
         if since_ms is not None:
             built_ms = to_ms(event.offset_s) - since_ms - (span.covered_ms - covered_ms)
-            for tally in self.tree.sums_around(span):
-                tally.prompt_ms += built_ms
+            for totals in self.tree.touch_totals_around(span):
+                totals.prompt_ms += built_ms
 
     def _sent_back(self, event: ev.TaskRetried | ev.PhaseRetried) -> None:
         """A review wants it done again: a task goes on in its span, the tasks of a phase start again in theirs."""
@@ -264,26 +264,26 @@ class TraceFold:
         span = self.tree.open.get(event.span_id)
         if span is not None:
             span.is_fallback = True
-            for tally in self.tree.sums_around(span):
-                tally.fallback_count += 1
+            for totals in self.tree.touch_totals_around(span):
+                totals.fallback_count += 1
 
     def _task_completed(self, event: ev.TaskCompleted) -> None:
         span = self._end(event, SpanStatus.OK)
         if span is not None:
-            span.output = safe_text(event.output.raw)
+            span.output = clean_text(event.output.raw)
 
     def _task_failed(self, event: ev.TaskFailed) -> None:
         self._end(event, event.status, event.error)
 
     def _task_skipped(self, event: ev.TaskSkipped) -> None:
-        self.tree.skip(event, self.tree.of_event(event, SpanKind.TASK, event.task or ""), event.reason)
+        self.tree.skip(event, self.tree.find_or_enter(event, SpanKind.TASK, event.task or ""), event.reason)
 
     def _end(self, event: ev.Event, status: SpanStatus, error: BaseException | None = None) -> Span | None:
         span = self.tree.open.get(event.span_id)
         if span is not None:
-            self.tree.end(event, span, status, error_facts(error))
+            self.tree.end(event, span, status, summarize_error(error))
         return span
 
 
 def _mask(value: PlainValue) -> PlainValue:
-    return safe_text(value) if isinstance(value, str) else value
+    return clean_text(value) if isinstance(value, str) else value

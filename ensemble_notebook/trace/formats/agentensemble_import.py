@@ -26,8 +26,8 @@ from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
 from ensemble_notebook.domain.seams.chat_port import ToolCall
-from ensemble_notebook.trace.codec.event_codec import recorded_error
-from ensemble_notebook.trace.codec.iso_time import instant_of
+from ensemble_notebook.trace.codec.event_codec import make_recorded_error
+from ensemble_notebook.trace.codec.iso_time import parse_instant
 
 Plain = Mapping[str, Any]
 
@@ -55,8 +55,8 @@ class AgentEnsembleImporter:
     def __init__(self, document: Plain) -> None:
         self._document = document
         self._run_id = str(document.get("ensembleId") or "trace")
-        self._start = instant_of(document["startedAt"])
-        self._end = max(self._start, _moment(document.get("completedAt"), _latest(document, self._start)))
+        self._start = parse_instant(document["startedAt"])
+        self._end = max(self._start, _parse_moment(document.get("completedAt"), _find_latest(document, self._start)))
         self._events: list[tuple[type[ev.Event], datetime, dict[str, Any]]] = []
         self._spans = 0
         self._names: Counter[str] = Counter()
@@ -74,12 +74,12 @@ class AgentEnsembleImporter:
             inputs={str(key): str(value) for key, value in (document.get("inputs") or {}).items()},
             max_concurrency=None,
             capture_mode=CaptureMode(str(document.get("captureMode") or "off").lower()),
-            agents=tuple(map(_agent, document.get("agents") or ())),
+            agents=tuple(map(_to_agent, document.get("agents") or ())),
         )
         tasks = document["taskTraces"]
         for index, task in enumerate(tasks):
-            self._task(task, run_id, index=index, total=len(tasks))
-        errors = [recorded_error(each["errorType"], each["message"]) for each in document.get("errors") or ()]
+            self._emit_task(task, run_id, index=index, total=len(tasks))
+        errors = [make_recorded_error(each["errorType"], each["message"]) for each in document.get("errors") or ()]
         status, reason = (RunStatus.FAILED, ExitReason.ERROR) if errors else (RunStatus.COMPLETED, ExitReason.COMPLETED)
         error = errors[0] if errors else None
         self._emit(ev.RunEnded, self._end, **run, status=status, exit_reason=reason, error=error)
@@ -89,11 +89,11 @@ class AgentEnsembleImporter:
             for seq, (kind, time, fields) in enumerate(in_time)
         )
 
-    def _task(self, task: Plain, parent_id: str, index: int | None, total: int | None) -> TaskOutput:
+    def _emit_task(self, task: Plain, parent_id: str, index: int | None, total: int | None) -> TaskOutput:
         role = task["agentRole"]
-        start = _moment(task.get("startedAt"), self._start)
-        end = max(start, _moment(task.get("completedAt"), _latest(task, start)))
-        span = {"span_id": self._new_id(), "parent_id": parent_id, "task": self._name(role)}
+        start = _parse_moment(task.get("startedAt"), self._start)
+        end = max(start, _parse_moment(task.get("completedAt"), _find_latest(task, start)))
+        span = {"span_id": self._make_id(), "parent_id": parent_id, "task": self._make_name(role)}
         description = task.get("taskDescription") or ""
         self._emit(
             ev.TaskStarted, start, **span, agent=role, description=description, index=index, total=total, queued_s=0.0
@@ -108,9 +108,9 @@ class AgentEnsembleImporter:
             context=(),
         )
         for place, interaction in enumerate(task.get("llmInteractions") or ()):
-            self._turn(interaction, role, span, place + 1, (start, end))
+            self._emit_turn(interaction, role, span, place + 1, (start, end))
         for delegation in task.get("delegations") or ():
-            self._delegation(delegation, span, (start, end))
+            self._emit_delegation(delegation, span, (start, end))
         output = TaskOutput(
             name=span["task"],
             raw=task.get("finalOutput") or "",
@@ -124,13 +124,15 @@ class AgentEnsembleImporter:
         self._emit(ev.TaskCompleted, end, **span, output=output)
         return output
 
-    def _turn(self, plain: Plain, role: str, task: Plain, iteration: int, bounds: tuple[datetime, datetime]) -> None:
-        start = _within(_moment(plain.get("startedAt"), bounds[0]), bounds)
-        end = _within(_moment(plain.get("completedAt"), start), (start, bounds[1]))
-        turn, call, attempt = self._inside(task), self._inside(task), self._inside(task)
+    def _emit_turn(
+        self, plain: Plain, role: str, task: Plain, iteration: int, bounds: tuple[datetime, datetime]
+    ) -> None:
+        start = _clamp(_parse_moment(plain.get("startedAt"), bounds[0]), bounds)
+        end = _clamp(_parse_moment(plain.get("completedAt"), start), (start, bounds[1]))
+        turn, call, attempt = self._make_span(task), self._make_span(task), self._make_span(task)
         call["parent_id"], attempt["parent_id"] = turn["span_id"], call["span_id"]
         usage = TokenUsage(
-            input_tokens=_known(plain.get("inputTokens")), output_tokens=_known(plain.get("outputTokens"))
+            input_tokens=_to_count(plain.get("inputTokens")), output_tokens=_to_count(plain.get("outputTokens"))
         )
         self._emit(ev.TurnStarted, start, **turn, agent=role, iteration=iteration)
         self._emit(
@@ -161,27 +163,27 @@ class AgentEnsembleImporter:
             finish_reason=None,
             time_to_first_token_s=None,
         )
-        ends = [self._tool(*each, role, turn, (end, bounds[1])) for each in zip(tools, calls, strict=True)]
+        ends = [self._emit_tool_call(*each, role, turn, (end, bounds[1])) for each in zip(tools, calls, strict=True)]
         self._emit(ev.TurnEnded, max([end, *ends]), **turn, status=SpanStatus.OK)
 
-    def _tool(
+    def _emit_tool_call(
         self, plain: Plain, call: ToolCall, role: str, turn: Plain, bounds: tuple[datetime, datetime]
     ) -> datetime:
         """One tool call; gives its end."""
-        start = _within(_moment(plain.get("startedAt"), bounds[0]), bounds)
-        end = _within(_moment(plain.get("completedAt"), start), (start, bounds[1]))
-        span = self._inside(turn)
+        start = _clamp(_parse_moment(plain.get("startedAt"), bounds[0]), bounds)
+        end = _clamp(_parse_moment(plain.get("completedAt"), start), (start, bounds[1]))
+        span = self._make_span(turn)
         outcome, status = _OUTCOMES.get(str(plain.get("outcome")), _OUTCOMES["SUCCESS"])
-        named = {"tool": call.name, "tool_call_id": call.id}
-        self._emit(ev.ToolCallStarted, start, **span, **named, agent=role, arguments=call.arguments)
+        tool_facts = {"tool": call.name, "tool_call_id": call.id}
+        self._emit(ev.ToolCallStarted, start, **span, **tool_facts, agent=role, arguments=call.arguments)
         result = plain.get("result") or ""
-        self._emit(ev.ToolCallCompleted, end, **span, **named, status=status, outcome=outcome, result=result)
+        self._emit(ev.ToolCallCompleted, end, **span, **tool_facts, status=status, outcome=outcome, result=result)
         return end
 
-    def _delegation(self, plain: Plain, task: Plain, bounds: tuple[datetime, datetime]) -> None:
-        start = _within(_moment(plain.get("startedAt"), bounds[0]), bounds)
-        end = _within(_moment(plain.get("completedAt"), start), (start, bounds[1]))
-        span = self._inside(task)
+    def _emit_delegation(self, plain: Plain, task: Plain, bounds: tuple[datetime, datetime]) -> None:
+        start = _clamp(_parse_moment(plain.get("startedAt"), bounds[0]), bounds)
+        end = _clamp(_parse_moment(plain.get("completedAt"), start), (start, bounds[1]))
+        span = self._make_span(task)
         request = DelegationRequest(
             agent_role=plain["workerRole"],
             task_description=plain.get("taskDescription") or "",
@@ -191,7 +193,7 @@ class AgentEnsembleImporter:
         depth = int(plain.get("depth") or 1)
         self._emit(ev.DelegationStarted, start, **span, delegator=plain["delegatorRole"], depth=depth, request=request)
         worker, result = plain.get("workerTrace"), plain.get("result")
-        output = None if worker is None else self._task(worker, span["span_id"], None, None)
+        output = None if worker is None else self._emit_task(worker, span["span_id"], None, None)
         if plain.get("succeeded", True):
             answer = DelegationResponse(status=DelegationStatus.SUCCESS, raw_output=result, **facts)
             self._emit(ev.DelegationCompleted, end, **span, request=request, response=answer, output=output)
@@ -202,21 +204,21 @@ class AgentEnsembleImporter:
     def _emit(self, kind: type[ev.Event], moment: datetime, **fields: Any) -> None:
         self._events.append((kind, moment, fields))
 
-    def _inside(self, around: Plain) -> dict[str, Any]:
+    def _make_span(self, around: Plain) -> dict[str, Any]:
         """A new span inside another one."""
-        return {"span_id": self._new_id(), "parent_id": around["span_id"], "task": around["task"]}
+        return {"span_id": self._make_id(), "parent_id": around["span_id"], "task": around["task"]}
 
-    def _new_id(self) -> str:
+    def _make_id(self) -> str:
         self._spans += 1
         return f"{self._run_id}.{self._spans}"
 
-    def _name(self, role: str) -> str:
+    def _make_name(self, role: str) -> str:
         slug = re.sub(r"\W+", "_", role.strip().lower()).strip("_") or "task"
         self._names[slug] += 1
         return f"{slug}_{self._names[slug]}"
 
 
-def _agent(plain: Plain) -> PlannedAgent:
+def _to_agent(plain: Plain) -> PlannedAgent:
     return PlannedAgent(
         role=plain["role"],
         goal=plain.get("goal") or "",
@@ -226,25 +228,25 @@ def _agent(plain: Plain) -> PlannedAgent:
     )
 
 
-def _moment(text: str | None, otherwise: datetime) -> datetime:
-    return otherwise if text is None else instant_of(text)
+def _parse_moment(text: str | None, otherwise: datetime) -> datetime:
+    return otherwise if text is None else parse_instant(text)
 
 
-def _within(moment: datetime, bounds: tuple[datetime, datetime]) -> datetime:
+def _clamp(moment: datetime, bounds: tuple[datetime, datetime]) -> datetime:
     return min(max(moment, bounds[0]), bounds[1])
 
 
-def _latest(plain: Plain, otherwise: datetime) -> datetime:
+def _find_latest(plain: Plain, otherwise: datetime) -> datetime:
     """The latest moment that is named anywhere in a part of the document."""
     latest = otherwise
     for key, value in plain.items():
         for each in value if isinstance(value, Sequence) and not isinstance(value, str) else [value]:
             if isinstance(each, Mapping):
-                latest = max(latest, _latest(each, otherwise))
+                latest = max(latest, _find_latest(each, otherwise))
         if key in ("startedAt", "completedAt") and isinstance(value, str):
-            latest = max(latest, instant_of(value))
+            latest = max(latest, parse_instant(value))
     return latest
 
 
-def _known(count: int | None) -> int | None:
+def _to_count(count: int | None) -> int | None:
     return None if count is None or count < 0 else count

@@ -15,11 +15,11 @@ from typing import Any
 from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.errors import TraceFormatError
-from ensemble_notebook.trace.codec.event_codec import event_of, of_plain
+from ensemble_notebook.trace.codec.event_codec import event_from_plain, from_plain
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.formats.agentensemble_import import import_events
 
-_WRONG = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
+_SIGNS_OF_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +84,20 @@ def read_trace_file(path: Path) -> SavedTrace:
 
 def _read_document(document: dict[str, Any], path: Path) -> SavedTrace:
     if "events" not in document:
-        with _reading(path, "taskTraces"):
+        with _locate_damage(path, "taskTraces"):
             return _fold_whole(import_events(document), None, None)
-    with _reading(path, "events"):
-        run_id, written = str(document["ensembleId"]), list(document["events"])
+    with _locate_damage(path, "events"):
+        run_id, plain_events = str(document["ensembleId"]), list(document["events"])
     events: list[Event] = []
-    for place, plain in enumerate(written):
-        with _reading(path, f"events[{place}]"):
-            event = event_of(plain, run_id)
+    for place, plain in enumerate(plain_events):
+        with _locate_damage(path, f"events[{place}]"):
+            event = event_from_plain(plain, run_id)
             events += [] if event is None else [event]
-    with _reading(path, "spans"):
-        prices = {span["spanId"]: _price(span) for span in document["spans"] if "cost" in span}
-    with _reading(path, "costConfiguration"):
-        cost = of_plain(document.get("costConfiguration"), CostConfiguration)
-    with _reading(path, "events"):
+    with _locate_damage(path, "spans"):
+        prices = {span["spanId"]: _read_price(span) for span in document["spans"] if "cost" in span}
+    with _locate_damage(path, "costConfiguration"):
+        cost = from_plain(document.get("costConfiguration"), CostConfiguration)
+    with _locate_damage(path, "events"):
         return _fold_whole(events, cost, prices)
 
 
@@ -105,22 +105,22 @@ def _fold_whole(
     events: Sequence[Event], cost: CostConfiguration | None, prices: Mapping[str, Price] | None
 ) -> SavedTrace:
     """The events, folded now, so that what is wrong in them shows here."""
-    fold = TraceFold.of(events, cost, prices)
+    fold = TraceFold.from_events(events, cost, prices)
     if fold.run is None:
         raise ValueError("no run has started")
     return SavedTrace(events=events, cost=cost, prices=prices, fold=fold)
 
 
-def _price(span: dict[str, Any]) -> Price:
+def _read_price(span: dict[str, Any]) -> Price:
     return Price(Decimal(span["costInput"]), Decimal(span["costOutput"]))
 
 
 @contextmanager
-def _reading(path: Path, place: str) -> Iterator[None]:
+def _locate_damage(path: Path, place: str) -> Iterator[None]:
     """Whatever is wrong with a part of the document, say where."""
     try:
         yield
-    except _WRONG as error:
+    except _SIGNS_OF_DAMAGE as error:
         reason = f"{type(error).__name__}: {error}"
         raise TraceFormatError(
             f"{path} is no execution trace that can be read: {place} is damaged ({reason}). Save the trace again."

@@ -17,11 +17,11 @@ from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent
-from ensemble_notebook.trace.codec.event_codec import camel, event_to_plain, to_plain
-from ensemble_notebook.trace.codec.iso_time import duration_text, instant_text
+from ensemble_notebook.trace.codec.event_codec import event_to_plain, to_camel, to_plain
+from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.run_parts import RunParts
-from ensemble_notebook.trace.spans.safe_text import safe_text
+from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.tables.columns import SPANS
 from ensemble_notebook.trace.task_traces import (
@@ -42,51 +42,51 @@ def to_document(
     fold: TraceFold, events: Sequence[ev.Event], parts: RunParts, cost: CostConfiguration | None
 ) -> dict[str, Any]:
     """The whole document of a run: its events, their fold, the parts made from that, and the rates it was priced by."""
-    parsed = _parsed_outputs(events)
+    parsed = _collect_parsed_outputs(events)
     started = [task for task in parts.tasks if task.started_at is not None]
     expected = {} if fold.plan is None else {each.name: each.expected_output for each in fold.plan.tasks}
     run, metrics, spans = fold.run, fold.metrics, list(fold.spans.values())
     return {
         "schemaVersion": SCHEMA_VERSION,
         "captureMode": fold.capture_mode.name,
-        "ensembleId": safe_text(fold.run_id),
-        "name": None if fold.name is None else safe_text(fold.name),
+        "ensembleId": clean_text(fold.run_id),
+        "name": None if fold.name is None else clean_text(fold.name),
         "workflow": (fold.workflow or "").upper(),
         "status": fold.status.name,
         "exitReason": None if fold.exit_reason is None else fold.exit_reason.name,
-        "startedAt": None if run is None else _instant(run.start_time),
-        "completedAt": None if run is None else _instant(run.end_time),
-        "totalDuration": None if run is None else _duration(run.duration),
+        "startedAt": None if run is None else _encode_instant(run.start_time),
+        "completedAt": None if run is None else _encode_instant(run.end_time),
+        "totalDuration": None if run is None else _encode_duration(run.duration),
         "inputs": dict(fold.inputs),
-        "agents": [_agent(agent) for agent in fold.agents],
-        "taskTraces": [_task(task, parsed, expected.get(task.name, "")) for task in started],
-        "phases": [_phase(phase) for phase in parts.phases],
-        "metrics": _run_metrics(metrics, spans, started),
-        "totalCostEstimate": _cost(metrics, spans),
-        "errors": [_error(task) for task in started if task.span.status is SpanStatus.ERROR],
+        "agents": [_agent_to_dict(agent) for agent in fold.agents],
+        "taskTraces": [_task_to_dict(task, parsed, expected.get(task.name, "")) for task in started],
+        "phases": [_phase_to_dict(phase) for phase in parts.phases],
+        "metrics": _run_metrics_to_dict(metrics, spans, started),
+        "totalCostEstimate": _cost_to_dict(metrics, spans),
+        "errors": [_error_to_dict(task) for task in started if task.span.status is SpanStatus.ERROR],
         "warnings": list(fold.warnings),
         "mapReduceLevels": [],
         "metadata": {},
         "costConfiguration": None if cost is None else to_plain(cost),
-        "spans": [_span(span) for span in spans],
-        "events": [event_to_plain(event) for event in _joined(events)],
+        "spans": [_span_to_dict(span) for span in spans],
+        "events": [event_to_plain(event) for event in _join_tokens(events)],
     }
 
 
 # --- What others read -------------------------------------------------------------------------------------------------
 
 
-def _agent(agent: PlannedAgent) -> dict[str, Any]:
+def _agent_to_dict(agent: PlannedAgent) -> dict[str, Any]:
     return {
-        "role": safe_text(agent.role),
-        "goal": safe_text(agent.goal),
+        "role": clean_text(agent.role),
+        "goal": clean_text(agent.goal),
         "background": to_plain(agent.background),
         "toolNames": list(agent.tools),
         "allowDelegation": agent.allow_delegation,
     }
 
 
-def _task(task: TaskTrace, parsed: Mapping[str, Any], expected: str = "") -> dict[str, Any]:
+def _task_to_dict(task: TaskTrace, parsed: Mapping[str, Any], expected: str = "") -> dict[str, Any]:
     """One task; what was expected of it is known of those in the plan."""
     prompts = {"systemPrompt": task.system_prompt, "userPrompt": task.user_prompt}
     return {
@@ -94,38 +94,38 @@ def _task(task: TaskTrace, parsed: Mapping[str, Any], expected: str = "") -> dic
         "status": task.span.status.name,
         "agentRole": task.agent,
         "taskDescription": task.description,
-        "expectedOutput": safe_text(expected),
-        **_times(task),
+        "expectedOutput": clean_text(expected),
+        **_times_to_dict(task),
         "prompts": prompts if any(prompts.values()) else None,
-        "llmInteractions": [_interaction(each, place) for place, each in enumerate(task.turns)],
-        "delegations": [_delegation(each, parsed) for each in task.delegations],
+        "llmInteractions": [_interaction_to_dict(each, place) for place, each in enumerate(task.turns)],
+        "delegations": [_delegation_to_dict(each, parsed) for each in task.delegations],
         "finalOutput": task.output or "",
         "parsedOutput": parsed.get(task.span.span_id),
-        "metrics": _task_metrics(task),
+        "metrics": _task_metrics_to_dict(task),
         "metadata": {"spanId": task.span.span_id, "attempt": task.attempt, **(task.span.attributes or {})},
     }
 
 
-def _times(part: SpanView) -> dict[str, Any]:
+def _times_to_dict(part: SpanView) -> dict[str, Any]:
     return {
-        "startedAt": _instant(part.started_at),
-        "completedAt": _instant(part.completed_at),
-        "duration": _duration(part.duration),
+        "startedAt": _encode_instant(part.started_at),
+        "completedAt": _encode_instant(part.completed_at),
+        "duration": _encode_duration(part.duration),
     }
 
 
-def _interaction(interaction: LlmInteraction, place: int) -> dict[str, Any]:
+def _interaction_to_dict(interaction: LlmInteraction, place: int) -> dict[str, Any]:
     return {
         "iterationIndex": place,
-        "startedAt": _instant(interaction.started_at),
-        "completedAt": _instant(interaction.completed_at),
-        "latency": _duration(interaction.latency),
-        "inputTokens": _tokens(interaction.input_tokens),
-        "outputTokens": _tokens(interaction.output_tokens),
+        "startedAt": _encode_instant(interaction.started_at),
+        "completedAt": _encode_instant(interaction.completed_at),
+        "latency": _encode_duration(interaction.latency),
+        "inputTokens": _encode_tokens(interaction.input_tokens),
+        "outputTokens": _encode_tokens(interaction.output_tokens),
         "responseType": interaction.response_type or "FINAL_ANSWER",
         "responseText": interaction.text,
-        "toolCalls": [_tool_call(each) for each in interaction.tool_calls],
-        "messages": [_message(each) for each in interaction.messages],
+        "toolCalls": [_tool_call_to_dict(each) for each in interaction.tool_calls],
+        "messages": [_message_to_dict(each) for each in interaction.messages],
         "status": interaction.span.status.name,
         "model": interaction.span.model or interaction.span.model_requested,
         "isFallback": interaction.span.is_fallback,
@@ -133,117 +133,119 @@ def _interaction(interaction: LlmInteraction, place: int) -> dict[str, Any]:
     }
 
 
-def _message(message: Message) -> dict[str, Any]:
+def _message_to_dict(message: Message) -> dict[str, Any]:
     calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
     return {"role": message.role, "content": message.text, "toolCalls": calls, "toolName": message.name}
 
 
-def _tool_call(call: ToolCallTrace) -> dict[str, Any]:
+def _tool_call_to_dict(call: ToolCallTrace) -> dict[str, Any]:
     return {
         "toolName": call.tool,
         "arguments": call.arguments,
         "result": call.result,
         "structuredOutput": None,
-        **_times(call),
+        **_times_to_dict(call),
         "outcome": None if call.outcome is None else call.outcome.name,
         "parsedInput": None if call.parsed_input is None else dict(call.parsed_input),
         "metadata": {"spanId": call.span.span_id, "toolCallId": call.span.tool_call_id},
     }
 
 
-def _delegation(delegation: DelegationTrace, parsed: Mapping[str, Any]) -> dict[str, Any]:
+def _delegation_to_dict(delegation: DelegationTrace, parsed: Mapping[str, Any]) -> dict[str, Any]:
     worker = delegation.worker_trace
     return {
         "delegationId": delegation.delegation_id,
         "delegatorRole": delegation.delegator,
         "workerRole": delegation.worker,
         "taskDescription": delegation.task_description,
-        **_times(delegation),
+        **_times_to_dict(delegation),
         "depth": delegation.depth,
         "result": delegation.result,
         "succeeded": delegation.succeeded,
-        "workerTrace": None if worker is None else _task(worker, parsed),
+        "workerTrace": None if worker is None else _task_to_dict(worker, parsed),
     }
 
 
-def _phase(phase: PhaseTrace) -> dict[str, Any]:
+def _phase_to_dict(phase: PhaseTrace) -> dict[str, Any]:
     return {
         "name": phase.name,
         "after": list(phase.span.depends_on),
         "status": None if phase.status is None else phase.status.name,
-        **_times(phase),
+        **_times_to_dict(phase),
         "attempt": phase.attempt,
         "reason": phase.span.reason,
         "tasks": [task.name for task in phase.tasks],
     }
 
 
-def _error(task: TaskTrace) -> dict[str, Any]:
+def _error_to_dict(task: TaskTrace) -> dict[str, Any]:
     return {
         "agentRole": task.agent,
         "taskDescription": task.description,
         "errorType": task.span.error_type,
         "message": task.span.error_message or "",
         "stackTrace": "",
-        "occurredAt": _instant(task.completed_at),
+        "occurredAt": _encode_instant(task.completed_at),
     }
 
 
 # --- Numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _run_metrics(metrics: Metrics, spans: Iterable[Span], started: Sequence[TaskTrace]) -> dict[str, Any]:
+def _run_metrics_to_dict(metrics: Metrics, spans: Iterable[Span], started: Sequence[TaskTrace]) -> dict[str, Any]:
     return {
-        "totalInputTokens": _sum(metrics.input_tokens, metrics),
-        "totalOutputTokens": _sum(metrics.output_tokens, metrics),
-        "totalTokens": _sum(metrics.total_tokens, metrics),
-        "totalLlmLatency": _duration(metrics.llm_latency),
-        "totalToolExecutionTime": _duration(metrics.tool_time),
-        "totalMemoryRetrievalTime": _duration(metrics.memory_time),
-        "totalPromptBuildTime": _duration(metrics.prompt_build_time),
+        "totalInputTokens": _encode_sum(metrics.input_tokens, metrics),
+        "totalOutputTokens": _encode_sum(metrics.output_tokens, metrics),
+        "totalTokens": _encode_sum(metrics.total_tokens, metrics),
+        "totalLlmLatency": _encode_duration(metrics.llm_latency),
+        "totalToolExecutionTime": _encode_duration(metrics.tool_time),
+        "totalMemoryRetrievalTime": _encode_duration(metrics.memory_time),
+        "totalPromptBuildTime": _encode_duration(metrics.prompt_build_time),
         "totalLlmCallCount": metrics.llm_call_count,
         "totalToolCalls": metrics.tool_call_count,
         "totalDelegations": metrics.delegation_count,
-        "memoryOperations": _memory(metrics),
-        "taskMetrics": {task.name: _task_metrics(task) for task in started},
-        "totalCostEstimate": _cost(metrics, spans),
+        "memoryOperations": _memory_to_dict(metrics),
+        "taskMetrics": {task.name: _task_metrics_to_dict(task) for task in started},
+        "totalCostEstimate": _cost_to_dict(metrics, spans),
     }
 
 
-def _task_metrics(task: TaskTrace) -> dict[str, Any]:
+def _task_metrics_to_dict(task: TaskTrace) -> dict[str, Any]:
     metrics = task.metrics
     return {
-        "inputTokens": _sum(metrics.input_tokens, metrics),
-        "outputTokens": _sum(metrics.output_tokens, metrics),
-        "totalTokens": _sum(metrics.total_tokens, metrics),
-        "llmLatency": _duration(metrics.llm_latency),
-        "toolExecutionTime": _duration(metrics.tool_time),
-        "memoryRetrievalTime": _duration(metrics.memory_time),
-        "promptBuildTime": _duration(metrics.prompt_build_time),
+        "inputTokens": _encode_sum(metrics.input_tokens, metrics),
+        "outputTokens": _encode_sum(metrics.output_tokens, metrics),
+        "totalTokens": _encode_sum(metrics.total_tokens, metrics),
+        "llmLatency": _encode_duration(metrics.llm_latency),
+        "toolExecutionTime": _encode_duration(metrics.tool_time),
+        "memoryRetrievalTime": _encode_duration(metrics.memory_time),
+        "promptBuildTime": _encode_duration(metrics.prompt_build_time),
         "llmCallCount": metrics.llm_call_count,
         "toolCallCount": metrics.tool_call_count,
         "delegationCount": metrics.delegation_count,
-        "memoryOperations": _memory(metrics),
-        "costEstimate": _cost(metrics, [span for each in (task, *_workers(task)) for span in each.spans]),
+        "memoryOperations": _memory_to_dict(metrics),
+        "costEstimate": _cost_to_dict(
+            metrics, [span for each in (task, *_iterate_workers(task)) for span in each.spans]
+        ),
     }
 
 
-def _workers(task: TaskTrace) -> Iterator[TaskTrace]:
+def _iterate_workers(task: TaskTrace) -> Iterator[TaskTrace]:
     for worker in task.workers:
         yield worker
-        yield from _workers(worker)
+        yield from _iterate_workers(worker)
 
 
-def _sum(known: int, metrics: Metrics) -> int:
+def _encode_sum(known: int, metrics: Metrics) -> int:
     """The known part; -1 where some request was made and nothing is known (T11)."""
     return known if known or metrics.tokens_complete else _UNKNOWN
 
 
-def _tokens(count: int | None) -> int:
+def _encode_tokens(count: int | None) -> int:
     return _UNKNOWN if count is None else count
 
 
-def _memory(metrics: Metrics) -> dict[str, int]:
+def _memory_to_dict(metrics: Metrics) -> dict[str, int]:
     """Scopes are what AgentEnsemble calls long-term memory; its other kinds have no counterpart."""
     return {
         "stmWrites": 0,
@@ -253,49 +255,49 @@ def _memory(metrics: Metrics) -> dict[str, int]:
     }
 
 
-def _cost(metrics: Metrics, spans: Iterable[Span]) -> dict[str, str] | None:
+def _cost_to_dict(metrics: Metrics, spans: Iterable[Span]) -> dict[str, str] | None:
     """Exact decimals as text; None where a price is missing, since a part of the cost is no estimate of it."""
     if metrics.cost is None or not metrics.cost_complete:
         return None
     leaves = [span for span in spans if span.usage_leaf]
     return {
-        "inputCost": _amount(sum((span.cost_input or Decimal(0) for span in leaves), Decimal(0))),
-        "outputCost": _amount(sum((span.cost_output or Decimal(0) for span in leaves), Decimal(0))),
-        "totalCost": _amount(metrics.cost),
+        "inputCost": _format_amount(sum((span.cost_input or Decimal(0) for span in leaves), Decimal(0))),
+        "outputCost": _format_amount(sum((span.cost_output or Decimal(0) for span in leaves), Decimal(0))),
+        "totalCost": _format_amount(metrics.cost),
         "currency": metrics.currency,
     }
 
 
-def _amount(value: Decimal) -> str:
+def _format_amount(value: Decimal) -> str:
     return f"{value:f}"
 
 
-def _instant(moment: datetime | None) -> str | None:
-    return None if moment is None else instant_text(moment)
+def _encode_instant(moment: datetime | None) -> str | None:
+    return None if moment is None else format_instant(moment)
 
 
-def _duration(duration: timedelta | None) -> str | None:
-    return None if duration is None else duration_text(duration)
+def _encode_duration(duration: timedelta | None) -> str | None:
+    return None if duration is None else format_duration(duration)
 
 
 # --- Our own ----------------------------------------------------------------------------------------------------------
 
 
-def _span(span: Span) -> dict[str, Any]:
+def _span_to_dict(span: Span) -> dict[str, Any]:
     """The columns of the spans frame, what is unknown left out."""
     columns = (SPANS.index, *SPANS.columns) if SPANS.index is not None else SPANS.columns
-    values = {camel(each.name): to_plain(each.values([span])[0]) for each in columns}
+    values = {to_camel(each.name): to_plain(each.values([span])[0]) for each in columns}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _parsed_outputs(events: Iterable[ev.Event]) -> dict[str, Any]:
+def _collect_parsed_outputs(events: Iterable[ev.Event]) -> dict[str, Any]:
     """The values behind the outputs of tasks, by span id."""
     return {
         event.span_id: to_plain(event.output.parsed_output) for event in events if isinstance(event, ev.TaskCompleted)
     }
 
 
-def _joined(events: Sequence[ev.Event]) -> Iterator[ev.Event]:
+def _join_tokens(events: Sequence[ev.Event]) -> Iterator[ev.Event]:
     """The events, the pieces of each attempt's streamed text as one, in the place of the first (T7).
 
     A key that comes in pieces can only be masked in the whole.
@@ -313,9 +315,9 @@ def _joined(events: Sequence[ev.Event]) -> Iterator[ev.Event]:
         if not isinstance(event, ev.LlmToken):
             yield event
         elif (pieces := texts.pop(keys[event.seq], None)) is not None:
-            yield ev.LlmToken(**{**_facts(event), "text": "".join(pieces)})
+            yield ev.LlmToken(**{**_copy_fields(event), "text": "".join(pieces)})
 
 
-def _facts(event: ev.Event) -> dict[str, Any]:
+def _copy_fields(event: ev.Event) -> dict[str, Any]:
     names = ("run_id", "seq", "span_id", "parent_id", "time", "offset_s", "task", "phase", "depends_on")
     return {name: getattr(event, name) for name in names}

@@ -1,6 +1,6 @@
 """One interval of a run, and one message of a task's conversation (T2, T5, T20).
 
-Plain records: how they come about is the fold's business, how they look is that of the frames and the wire.
+Plain records: how they come about is the fold's business, how they look is that of the frames and the timeline.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Literal, NamedTuple
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.spans.usage_tally import Tally
+from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class InactiveInterval:
     """The time between the end of a task and its next start, after its phase was sent back (E28)."""
 
     end_seq: int
@@ -26,7 +26,7 @@ class Pause:
     start_ms: float
 
 
-class Stretch(NamedTuple):
+class ActiveInterval(NamedTuple):
     """A part of a span in which it was not over, with the numbers of the events around it; the last may still last."""
 
     span: Span
@@ -41,13 +41,13 @@ class Span:
     """One interval. Only the fold writes to it; the attributes are the columns of T20, unknown is None (T3).
 
     Attributes:
-        place: how many spans were there before it; those planned come in the order of the plan, which no start changes.
+        position: how many spans were there before it; those planned come in the order of the plan.
         seq, end_seq: numbers of the events that started (of a ghost: announced) and ended it.
         task_id: `span_id` of the task it belongs to; its own for a task.
         is_planned: a task of the plan; delegated work is none.
         start_ms, end_ms: milliseconds since the run started; both None for what never ran.
         resolved_ms: when it ended or was skipped.
-        pauses: a task was over in between, because its phase was sent back.
+        inactive_intervals: a task was over in between, because its phase was sent back.
         depends_on: names of the tasks or phases that it waited for.
         context: names of the tasks whose outputs it was given.
         queue_ms: a task was ready and waited for a free place.
@@ -59,18 +59,18 @@ class Span:
             done, where it was sent back.
         is_fallback: a fallback agent is at work; of a task: one took over (E31).
         iteration: number of the turn it belongs to, from 1.
-        usage_leaf: True for attempts, which alone hold tokens and cost (T2); others have them in `tally`.
+        usage_leaf: True for attempts, which alone hold tokens and cost (T2); others have them in `totals`.
         tool_request_count: tool calls that the reply of an LLM call asks for.
         reason: why it was skipped, or a delegation refused.
         delegate_to, delegation_id: of a delegation: role of the worker, id of request and response; all that happens in
             it has the id, too.
         human_wait_ms: of a review: how long nothing but its answer was missing.
-        attributes: what only its kind has: see `step`.
+        attributes: what only its kind has: see `step_fold`.
         input, output: arguments and result of a tool call; text of a reply; output of a task; what was asked and
             answered in a delegation or review. Secrets masked (T7).
         lane: number of the sub-lane inside its task, for calls side by side (W1).
         critical, slack_ms: on the longest chain; how much later it could have ended. None before the run has ended.
-        tally: sums over the leaves beneath; None for a leaf.
+        totals: sums over the leaves beneath; None for a leaf.
         version: number of the event that last changed it, from 1.
         parent: the span around it, by `parent_id`; for the work of a task that reviews a phase, the review beside it.
     """
@@ -80,7 +80,7 @@ class Span:
     parent_id: str | None
     kind: SpanKind
     name: str
-    place: int
+    position: int
     seq: int
     depth: int = 0
     status: SpanStatus = SpanStatus.PENDING
@@ -99,7 +99,7 @@ class Span:
     start_ms: float | None = None
     end_ms: float | None = None
     resolved_ms: float | None = None
-    pauses: tuple[Pause, ...] = ()
+    inactive_intervals: tuple[InactiveInterval, ...] = ()
     queue_ms: float | None = None
     backoff_ms: float | None = None
     latency_ms: float | None = None
@@ -148,7 +148,7 @@ class Span:
     lane: int = 0
     critical: bool | None = None
     slack_ms: float | None = None
-    tally: Tally | None = None
+    totals: UsageTotals | None = None
     version: int = 0
 
     parent: Span | None = field(default=None, repr=False, compare=False)
@@ -158,7 +158,7 @@ class Span:
     covered_ms: float = field(default=0.0, repr=False)
 
     @property
-    def around_id(self) -> str | None:
+    def enclosing_id(self) -> str | None:
         """Id of the span that its time is a part of."""
         return None if self.parent is None else self.parent.span_id
 
@@ -173,15 +173,15 @@ class Span:
         return None if self.duration_ms is None else timedelta(milliseconds=self.duration_ms)
 
     @property
-    def stretches(self) -> tuple[Stretch, ...]:
-        """From each start to the next end, in order of time: one, unless there were pauses; none of what never ran."""
+    def active_intervals(self) -> tuple[ActiveInterval, ...]:
+        """From each start to the next end, in order of time; none of what never ran."""
         if self.start_ms is None:
             return ()
-        stretches, seq, start_ms = [], self.seq, self.start_ms
-        for pause in self.pauses:
-            stretches.append(Stretch(self, seq, start_ms, pause.end_seq, pause.end_ms))
-            seq, start_ms = pause.seq, pause.start_ms
-        return (*stretches, Stretch(self, seq, start_ms, self.end_seq, self.end_ms))
+        intervals, seq, start_ms = [], self.seq, self.start_ms
+        for inactive in self.inactive_intervals:
+            intervals.append(ActiveInterval(self, seq, start_ms, inactive.end_seq, inactive.end_ms))
+            seq, start_ms = inactive.seq, inactive.start_ms
+        return (*intervals, ActiveInterval(self, seq, start_ms, self.end_seq, self.end_ms))
 
     @property
     def self_ms(self) -> float | None:

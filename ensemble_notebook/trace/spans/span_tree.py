@@ -10,28 +10,28 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.trace.spans.safe_text import safe_text, shorten
-from ensemble_notebook.trace.spans.span import Pause, Span
+from ensemble_notebook.trace.spans.clean_text import clean_text, shorten
+from ensemble_notebook.trace.spans.span import InactiveInterval, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.spans.usage_tally import Tally
+from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
-ErrorFacts = tuple[str, str | None]
+ErrorSummary = tuple[str, str | None]
 
 _LONGEST_MESSAGE: Final = 4_000
-_UNEXPLAINED: Final[ErrorFacts] = ("Unknown", None)
+_UNEXPLAINED: Final[ErrorSummary] = ("Unknown", None)
 
 
-def error_facts(error: BaseException | None) -> ErrorFacts | None:
+def summarize_error(error: BaseException | None) -> ErrorSummary | None:
     """Class and message of an error, masked (T7); the message None where it has none, and not too long."""
     if error is None:
         return None
-    return type(error).__name__, shorten(error_text(error), _LONGEST_MESSAGE) or None
+    return type(error).__name__, shorten(format_error_message(error), _LONGEST_MESSAGE) or None
 
 
-def error_text(error: BaseException) -> str:
+def format_error_message(error: BaseException) -> str:
     """The message of an error, masked (T7). Foreign texts may be broken."""
     try:
-        return safe_text(str(error).strip())
+        return clean_text(str(error).strip())
     except Exception:  # noqa: BLE001 - whatever a foreign __str__ raises
         return "(its message can't be shown)"
 
@@ -70,7 +70,7 @@ class SpanTree:
             parent_id=parent_id,
             kind=kind,
             name=name,
-            place=len(self.spans),
+            position=len(self.spans),
             seq=event.seq,
             **facts,
         )
@@ -89,14 +89,14 @@ class SpanTree:
             self.task_counts[SpanStatus.PENDING] += 1
         span.usage_leaf = kind.traits.is_leaf
         if kind.traits.has_totals:
-            span.tally = Tally()
+            span.totals = UsageTotals()
         if kind.traits.has_totals or kind.traits.is_leaf:
             span.currency = self._currency
         self.spans[span_id] = span
         self.touch(span)
         return span
 
-    def of_event(self, event: Event, kind: SpanKind, name: str, **facts: Any) -> Span:
+    def find_or_enter(self, event: Event, kind: SpanKind, name: str, **facts: Any) -> Span:
         """The span of an event that starts or skips one: the ghost of what was planned, else a new one."""
         span = self.spans.get(event.span_id)
         if span is None:
@@ -108,7 +108,7 @@ class SpanTree:
 
     def begin(self, event: Event, kind: SpanKind, name: str, agent: str | None = None, **facts: Any) -> Span:
         """A span starts, or goes on: a task whose phase was sent back starts again in the same span (E28)."""
-        span = self.of_event(event, kind, name, **facts)
+        span = self.find_or_enter(event, kind, name, **facts)
         span.agent = agent or span.agent
         now_ms = to_ms(event.offset_s)
         if span.start_ms is None:
@@ -123,7 +123,7 @@ class SpanTree:
             parent.open_children += 1
         return span
 
-    def end(self, event: Event, span: Span, status: SpanStatus, error: ErrorFacts | None = None) -> None:
+    def end(self, event: Event, span: Span, status: SpanStatus, error: ErrorSummary | None = None) -> None:
         """A span ends, for whatever reason; one that has ended already stays as it is."""
         if self.open.pop(span.span_id, None) is None:
             return
@@ -139,7 +139,7 @@ class SpanTree:
 
     def skip(self, event: Event, span: Span, reason: str) -> None:
         """A span will not start, or not go on; what it has done stays."""
-        span.reason = safe_text(reason)
+        span.reason = clean_text(reason)
         if span.span_id in self.open:
             self.end(event, span, SpanStatus.SKIPPED)
             return
@@ -166,30 +166,30 @@ class SpanTree:
             span.version = self.version
             self._touched.append(span)
 
-    def changed_since(self, version: int) -> Iterable[Span]:
+    def list_changed_since(self, version: int) -> Iterable[Span]:
         """The spans that changed after `version`, once each; costs in proportion to the changes since."""
         first = self._marks[version + 1] if version < self.version else len(self._touched)
         return {span.span_id: span for span in self._touched[first:]}.values()
 
-    def sums_around(self, span: Span) -> Iterator[Tally]:
-        """The tallies that a span counts in, its own and those of the spans around it: they change by that."""
+    def touch_totals_around(self, span: Span) -> Iterator[UsageTotals]:
+        """The totals that a span counts in, its own and those of the spans around it, marked as changed."""
         around: Span | None = span
         while around is not None:
             self.touch(around)
-            if around.tally is not None:
-                yield around.tally
+            if around.totals is not None:
+                yield around.totals
             around = around.parent
 
-    def waits_around(self, tool: Span) -> Iterator[Tally]:
-        """The tallies in which the wait for a tool counts: up to the tool around it, whose wait it is a part of."""
+    def touch_wait_totals_around(self, tool: Span) -> Iterator[UsageTotals]:
+        """The totals in which the wait for a tool counts: up to the tool around it, whose wait it is a part of."""
         around: Span | None = tool
         while around is not None and (around is tool or around.kind is not SpanKind.TOOL):
             self.touch(around)
-            if around.tally is not None:
-                yield around.tally
+            if around.totals is not None:
+                yield around.totals
             around = around.parent
 
-    def _fail(self, span: Span, error: ErrorFacts | None) -> None:
+    def _fail(self, span: Span, error: ErrorSummary | None) -> None:
         """Say what failed; an error that came from a child is not counted again."""
         facts = error or span.child_error or _UNEXPLAINED
         span.error_type, span.error_message = facts
@@ -205,14 +205,16 @@ class SpanTree:
             if parent.child_error is None or span.kind is SpanKind.ATTEMPT:
                 parent.child_error = facts
         if span.kind is SpanKind.LLM or (span.is_origin and span.kind is not SpanKind.ATTEMPT):
-            for tally in self.sums_around(span):
-                tally.error_count += 1
+            for totals in self.touch_totals_around(span):
+                totals.error_count += 1
 
 
 def _reopen(span: Span, seq: int, now_ms: float) -> None:
     """What was over goes on; the time between is nobody's work."""
     if span.end_ms is not None and span.end_seq is not None:
-        span.pauses += (Pause(end_seq=span.end_seq, end_ms=span.end_ms, seq=seq, start_ms=now_ms),)
+        span.inactive_intervals += (
+            InactiveInterval(end_seq=span.end_seq, end_ms=span.end_ms, seq=seq, start_ms=now_ms),
+        )
         span.covered_ms += now_ms - span.end_ms
     span.end_seq = span.end_ms = span.end_time = span.resolved_ms = None
     span.error_type = span.error_message = span.child_error = span.reason = None

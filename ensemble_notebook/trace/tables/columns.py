@@ -1,7 +1,7 @@
 """The tables of a trace: every column of every frame, with dtype, unit and meaning (T20, T21).
 
-Names are those of the spans and the wire. Unknown is NA, never 0 (T3). Durations are milliseconds on the monotonic
-clock, with ``_ms`` in the name; ``_time`` columns are UTC anchors. What repeats is a category.
+Names are those of the spans and of the timeline's rows. Unknown is NA, never 0 (T3). Durations are milliseconds on the
+monotonic clock, with ``_ms`` in the name; ``_time`` columns are UTC anchors. What repeats is a category.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 
 
-def _fact(name: str) -> Callable[[Span], Any]:
+def _attribute_reader(name: str) -> Callable[[Span], Any]:
     """How a row gives what only its kind has."""
     return lambda span: (span.attributes or {}).get(name)
 
 
-def _arguments(message: Message) -> str | None:
+def _format_arguments(message: Message) -> str | None:
     return "; ".join(f"{call.name}({call.arguments})" for call in message.tool_calls) or None
 
 
-def _currency(span: Span) -> str | None:
+def _read_currency(span: Span) -> str | None:
     return None if span.cost is None else span.currency
 
 
@@ -73,36 +73,38 @@ _LEAF_USAGE: Final = (
     Column("cost_input", "Float64", "price of the input, in currency"),
     Column("cost_output", "Float64", "price of the output, in currency"),
     Column("cost", "Float64", "both"),
-    Column("currency", "category", "of the cost", _currency),
+    Column("currency", "category", "of the cost", _read_currency),
 )
 SUMS: Final = (
-    *(Column(each.name, "Int64", f"{each.meaning}; known part", f"tally.{each.name}") for each in _LEAF_TOKENS),
-    Column("total_tokens", "Int64", "input and output", "tally.total_tokens"),
-    Column("tokens_complete", "boolean", "False when the tokens of a request are unknown", "tally.tokens_complete"),
-    Column("cost", "Float64", "known part, in currency", "tally.cost"),
-    Column("cost_complete", "boolean", "False when the price of a request is unknown", "tally.cost_complete"),
+    *(Column(each.name, "Int64", f"{each.meaning}; known part", f"totals.{each.name}") for each in _LEAF_TOKENS),
+    Column("total_tokens", "Int64", "input and output", "totals.total_tokens"),
+    Column("tokens_complete", "boolean", "False when the tokens of a request are unknown", "totals.tokens_complete"),
+    Column("cost", "Float64", "known part, in currency", "totals.cost"),
+    Column("cost_complete", "boolean", "False when the price of a request is unknown", "totals.cost_complete"),
     Column("currency", "category", "of the cost"),
 )
 COUNTS: Final = (
-    Column("llm_call_count", "Int64", "model calls", "tally.llm_call_count"),
-    Column("attempt_count", "Int64", "physical requests behind them", "tally.llm_attempt_count"),
-    Column("retry_count", "Int64", "attempts that were followed by another one", "tally.retry_count"),
-    Column("tool_call_count", "Int64", "tool calls that were executed", "tally.tool_call_count"),
-    Column("delegation_count", "Int64", "delegations asked for, refused ones included", "tally.delegation_count"),
-    Column("fallback_count", "Int64", "tasks that another agent took over", "tally.fallback_count"),
-    Column("memory_retrieve_count", "Int64", "scopes of the memory that were read", "tally.memory_retrieve_count"),
-    Column("memory_store_count", "Int64", "scopes of the memory that were written", "tally.memory_store_count"),
-    Column("error_count", "Int64", "failures, each counted once", "tally.error_count"),
-    Column("llm_time_ms", "Float64", "time of all attempts; side by side adds up", "tally.llm_ms"),
-    Column("tool_time_ms", "Float64", "tools' own time, without delegated work; side by side adds up", "tally.tool_ms"),
-    Column("tool_wait_ms", "Float64", "time in which turns waited for tools; side by side once", "tally.tool_wait_ms"),
-    Column("backoff_ms", "Float64", "waits between attempts", "tally.backoff_ms"),
+    Column("llm_call_count", "Int64", "model calls", "totals.llm_call_count"),
+    Column("attempt_count", "Int64", "physical requests behind them", "totals.llm_attempt_count"),
+    Column("retry_count", "Int64", "attempts that were followed by another one", "totals.retry_count"),
+    Column("tool_call_count", "Int64", "tool calls that were executed", "totals.tool_call_count"),
+    Column("delegation_count", "Int64", "delegations asked for, refused ones included", "totals.delegation_count"),
+    Column("fallback_count", "Int64", "tasks that another agent took over", "totals.fallback_count"),
+    Column("memory_retrieve_count", "Int64", "scopes of the memory that were read", "totals.memory_retrieve_count"),
+    Column("memory_store_count", "Int64", "scopes of the memory that were written", "totals.memory_store_count"),
+    Column("error_count", "Int64", "failures, each counted once", "totals.error_count"),
+    Column("llm_time_ms", "Float64", "time of all attempts; side by side adds up", "totals.llm_ms"),
     Column(
-        "wait_ms", "Float64", "waits of requests for rate limits and budgets; side by side adds up", "tally.wait_ms"
+        "tool_time_ms", "Float64", "tools' own time, without delegated work; side by side adds up", "totals.tool_ms"
     ),
-    Column("human_wait_ms", "Float64", "waits for answers of reviews; side by side adds up", "tally.human_wait_ms"),
-    Column("prompt_build_ms", "Float64", "making the prompts", "tally.prompt_ms"),
-    Column("memory_time_ms", "Float64", "reading and writing the memory", "tally.memory_ms"),
+    Column("tool_wait_ms", "Float64", "time in which turns waited for tools; side by side once", "totals.tool_wait_ms"),
+    Column("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms"),
+    Column(
+        "wait_ms", "Float64", "waits of requests for rate limits and budgets; side by side adds up", "totals.wait_ms"
+    ),
+    Column("human_wait_ms", "Float64", "waits for answers of reviews; side by side adds up", "totals.human_wait_ms"),
+    Column("prompt_build_ms", "Float64", "making the prompts", "totals.prompt_ms"),
+    Column("memory_time_ms", "Float64", "reading and writing the memory", "totals.memory_ms"),
 )
 
 SPANS: Final = Table(
@@ -196,12 +198,12 @@ LLM_CALLS: Final = Table(
         *TIMES,
         Column("latency_ms", "Float64", "time of the last attempt alone"),
         Column("time_to_first_token_ms", "Float64", "until the first streamed piece; NA when not streamed"),
-        Column("backoff_ms", "Float64", "waits between attempts", "tally.backoff_ms"),
-        Column("attempt_count", "Int64", "physical requests", "tally.llm_attempt_count"),
+        Column("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms"),
+        Column("attempt_count", "Int64", "physical requests", "totals.llm_attempt_count"),
         Column("max_attempts", "Int64", "how many were allowed"),
         Column("finish_reason", "category", "why the model stopped, as the provider says"),
         Column("tool_call_count", "Int64", "tool calls that the reply asks for", "tool_request_count"),
-        Column("tool_wait_ms", "Float64", "how long its agent then waited for those tools", "tally.tool_wait_ms"),
+        Column("tool_wait_ms", "Float64", "how long its agent then waited for those tools", "totals.tool_wait_ms"),
         *SUMS,
         *_ERROR,
         *_CHAIN,
@@ -256,7 +258,7 @@ MESSAGES: Final = Table(
         Column("name", "category", "of the tool, for a tool's result"),
         Column("text", "string", "secrets masked"),
         Column("characters", "Int64", "length of the text", lambda message: len(message.text)),
-        Column("tool_calls", "string", "what a reply asks for, as name(arguments)", _arguments),
+        Column("tool_calls", "string", "what a reply asks for, as name(arguments)", _format_arguments),
         Column("tool_call_id", "string", "which request a tool's result answers", "span.tool_call_id"),
     ),
 )
@@ -268,14 +270,17 @@ DELEGATIONS: Final = Table(
         Column("delegation_id", "string", "id of request and response"),
         Column("phase", "category", "name of the phase, NA in a flat ensemble"),
         Column("task", "category", "name of the task in which it was asked for"),
-        Column("delegator", "category", "role of who asked", _fact("delegator")),
+        Column("delegator", "category", "role of who asked", _attribute_reader("delegator")),
         Column("delegate_to", "category", "role of the worker"),
         Column(
-            "depth", "Int64", "1 for what the agent of a task asks for, 2 for what its worker does, ...", _fact("depth")
+            "depth",
+            "Int64",
+            "1 for what the agent of a task asks for, 2 for what its worker does, ...",
+            _attribute_reader("depth"),
         ),
-        Column("priority", "category", "as the request says", _fact("priority")),
+        Column("priority", "category", "as the request says", _attribute_reader("priority")),
         STATUS,
-        Column("response", "category", "success, failure or partial; NA while running", _fact("status")),
+        Column("response", "category", "success, failure or partial; NA while running", _attribute_reader("status")),
         Column("reason", "string", "why it was refused"),
         *TIMES,
         Column("request", "string", "what was asked, as the worker got it; secrets masked", "input"),
@@ -294,15 +299,15 @@ REVIEWS: Final = Table(
         Column("phase", "category", "name of the phase, NA in a flat ensemble"),
         Column("task", "category", "name of the task; NA for a phase"),
         Column("agent", "category", "role of who did or will do what is looked at"),
-        Column("subject", "category", "task, output, tool, question or phase", _fact("subject")),
-        Column("tool", "category", "name of the tool, for a tool call", _fact("tool")),
+        Column("subject", "category", "task, output, tool, question or phase", _attribute_reader("subject")),
+        Column("tool", "category", "name of the tool, for a tool call", _attribute_reader("tool")),
         STATUS,
         *TIMES,
         Column("human_wait_ms", "Float64", "nothing but the answer was missing"),
         Column("text", "string", "what was shown, secrets masked", "input"),
         Column("review_decision", "category", "approve, edit, retry, reject or exit_early; NA without an answer"),
         Column("answer", "string", "the edited text, the feedback or the reason, secrets masked", "output"),
-        Column("is_timeout", "boolean", "nobody answered in time", _fact("is_timeout")),
+        Column("is_timeout", "boolean", "nobody answered in time", _attribute_reader("is_timeout")),
         *_ERROR,
         *_CHAIN,
     ),

@@ -51,7 +51,7 @@ class Table:
         """These rows as a frame, in the order given."""
         import pandas as pd
 
-        columns = {each.name: _array(pd, each.values(rows), each.dtype) for each in self.columns}
+        columns = {each.name: _make_array(pd, each.values(rows), each.dtype) for each in self.columns}
         if self.index is None:
             return pd.DataFrame(columns, index=pd.RangeIndex(len(rows)))
         dtype = self.index.dtype
@@ -67,7 +67,7 @@ class Table:
         return "\n".join([f"One row per {self.grain}.", "", index, "", "Columns:", *lines])
 
 
-def frame(table: Table) -> Callable[[Callable[[Any], Sequence[Any]]], cached_property[pd.DataFrame]]:
+def as_frame(table: Table) -> Callable[[Callable[[Any], Sequence[Any]]], cached_property[pd.DataFrame]]:
     """Make a method that gives rows into a property that gives them as a frame, made at first use and kept."""
 
     def decorate(rows: Callable[[Any], Sequence[Any]]) -> cached_property[pd.DataFrame]:
@@ -80,7 +80,7 @@ def frame(table: Table) -> Callable[[Callable[[Any], Sequence[Any]]], cached_pro
     return decorate
 
 
-def documented(table: Table) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def document_table(table: Table) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Append the documentation of the frame that a method gives to the method's own."""
 
     def decorate(method: Callable[P, R]) -> Callable[P, R]:
@@ -90,9 +90,9 @@ def documented(table: Table) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
-def _array(pd: Any, values: list[Any], dtype: Dtype) -> Any:
+def _make_array(pd: Any, values: list[Any], dtype: Dtype) -> Any:
     if dtype == "category":
-        return _categorical(pd, values)
+        return _make_categorical(pd, values)
     if dtype == UTC_TIME:
         return pd.DatetimeIndex(values, dtype=dtype)
     if dtype == "object":
@@ -102,7 +102,7 @@ def _array(pd: Any, values: list[Any], dtype: Dtype) -> Any:
     return pd.array(values, dtype=dtype)
 
 
-def _categorical(pd: Any, values: list[Any]) -> Any:
+def _make_categorical(pd: Any, values: list[Any]) -> Any:
     """Categories are what occurs, in order of appearance: grouping by task lists the tasks in the order they ran."""
     codes = {value: code for code, value in enumerate(dict.fromkeys(each for each in values if each is not None))}
     categories = pd.Index(list(codes), dtype="string")

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
-from ensemble_notebook.trace.timeline.span_details import details_of, is_empty
-from ensemble_notebook.trace.timeline.timeline_rows import phases_of, row_of, run_of
+from ensemble_notebook.trace.timeline.span_details import is_empty, to_details
+from ensemble_notebook.trace.timeline.timeline_rows import to_phases, to_row, to_run
 
 VERSION: Final = 1
 SAVED_BYTES: Final = 200_000
@@ -27,7 +27,7 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class Wire:
+class TimelineMessages:
     """The messages about one run. Any number of views may share it; none has a state here.
 
     Args:
@@ -39,19 +39,19 @@ class Wire:
         self._fold = fold
         self._now = now
 
-    def snapshot(self) -> dict[str, Any]:
+    def make_snapshot(self) -> dict[str, Any]:
         """Everything by now but streamed text, which a reader gets with the details of a call."""
         with self._fold.lock:
             return {
                 "kind": "snapshot",
                 "version": VERSION,
                 "n": self._fold.count,
-                "run": run_of(self._fold, self._now()),
-                "phases": phases_of(self._fold),
-                "rows": [row_of(span) for span in self._shown()],
+                "run": to_run(self._fold, self._now()),
+                "phases": to_phases(self._fold),
+                "rows": [to_row(span) for span in self._list_shown()],
             }
 
-    def delta(self, since: int) -> dict[str, Any] | None:
+    def make_delta(self, since: int) -> dict[str, Any] | None:
         """What changed after message `since`, at a cost in proportion to that; None when nothing did.
 
         A number that no message of this run can have had is answered with a snapshot.
@@ -59,25 +59,25 @@ class Wire:
         with self._fold.lock:
             count = self._fold.count
             if not 0 <= since <= count:
-                return self.snapshot()
+                return self.make_snapshot()
             if since == count:
                 return None
-            changed = sorted(self._fold.tree.changed_since(since), key=lambda span: span.place)
+            changed = sorted(self._fold.tree.list_changed_since(since), key=lambda span: span.position)
             return {
                 "kind": "delta",
                 "from": since,
                 "n": count,
-                "run": run_of(self._fold, self._now()),
-                "rows": [row_of(span) for span in changed if span.kind.traits.is_shown],
-                "text": self._streamed(since),
+                "run": to_run(self._fold, self._now()),
+                "rows": [to_row(span) for span in changed if span.kind.traits.is_shown],
+                "text": self._collect_streamed(since),
             }
 
-    def details(self, span_id: str) -> dict[str, Any]:
+    def make_details(self, span_id: str) -> dict[str, Any]:
         """What the drawer shows of one span (W6)."""
         with self._fold.lock:
-            return details_of(self._fold, span_id)
+            return to_details(self._fold, span_id)
 
-    def saved(self, max_bytes: int = SAVED_BYTES) -> dict[str, Any]:
+    def make_saved_view(self, max_bytes: int = SAVED_BYTES) -> dict[str, Any]:
         """The content of the trace's own MIME type (W14): a snapshot with details, in at most `max_bytes` of JSON.
 
         Where not everything fits, ``rows_left_out`` and ``details_left_out`` say how much is missing: turns and
@@ -86,7 +86,7 @@ class Wire:
         """
         with self._fold.lock:
             saved = {
-                **self.snapshot(),
+                **self.make_snapshot(),
                 "kind": "saved",
                 "saved_at": self._now().isoformat(),
                 "rows": [],
@@ -94,19 +94,19 @@ class Wire:
                 "rows_left_out": 0,
                 "details_left_out": 0,
             }
-            room = _Room(max_bytes - _size(saved) - 20)  # the two counts grow
-            kept = self._save_rows(saved, room)
-            self._save_details(saved, kept, room)
+            budget = _ByteBudget(max_bytes - _measure_bytes(saved) - 20)  # the two counts grow
+            kept = self._save_rows(saved, budget)
+            self._save_details(saved, kept, budget)
             return saved
 
-    def _save_rows(self, saved: dict[str, Any], room: _Room) -> list[Span]:
+    def _save_rows(self, saved: dict[str, Any], budget: _ByteBudget) -> list[Span]:
         """Fill in rows, the most telling first, until their share of the room is used up; gives their spans."""
-        spans = sorted(self._shown(), key=lambda span: span.kind.traits.keep_rank)
-        reserve = room.left * (1 - _SAVED_ROW_SHARE)
+        spans = sorted(self._list_shown(), key=lambda span: span.kind.traits.keep_rank)
+        reserve = budget.left * (1 - _SAVED_ROW_SHARE)
         rows: dict[str, dict[str, Any]] = {}
         for span in spans:
-            row = row_of(span)
-            if not room.take(_size(row) + 2, reserve):
+            row = to_row(span)
+            if not budget.take(_measure_bytes(row) + 2, reserve):
                 break
             rows[span.span_id] = row
         kept = spans[: len(rows)]
@@ -116,36 +116,36 @@ class Wire:
                 around = around.parent
             if around is not None:
                 rows[span.span_id]["parent_id"] = around.span_id
-        saved["rows"] = [rows[span.span_id] for span in sorted(kept, key=lambda span: span.place)]
+        saved["rows"] = [rows[span.span_id] for span in sorted(kept, key=lambda span: span.position)]
         saved["rows_left_out"] = len(spans) - len(kept)
         return kept
 
-    def _save_details(self, saved: dict[str, Any], spans: list[Span], room: _Room) -> None:
+    def _save_details(self, saved: dict[str, Any], spans: list[Span], budget: _ByteBudget) -> None:
         """Fill in the details of these spans as far as there is room; what is too long makes way for the next."""
         for span in spans:
-            details = details_of(self._fold, span.span_id, _SAVED_TEXT)
+            details = to_details(self._fold, span.span_id, _SAVED_TEXT)
             if is_empty(details):
                 continue
-            if room.take(_size(details) + _size(span.span_id) + 4):
+            if budget.take(_measure_bytes(details) + _measure_bytes(span.span_id) + 4):
                 saved["details"][span.span_id] = details
             else:
                 saved["details_left_out"] += 1
 
-    def _shown(self) -> list[Span]:
+    def _list_shown(self) -> list[Span]:
         return [span for span in self._fold.spans.values() if span.kind.traits.is_shown]
 
-    def _streamed(self, since: int) -> list[list[str]]:
+    def _collect_streamed(self, since: int) -> list[list[str]]:
         """Text that was streamed after message `since`, by call; the latest changes are at the end of `streams`."""
         pieces = []
         for span_id, stream in reversed(self._fold.streams.items()):
             if stream.version <= since:
                 break
-            if piece := stream.since(since):
+            if piece := stream.read_since(since):
                 pieces.append([span_id, piece])
         return pieces
 
 
-class _Room:
+class _ByteBudget:
     """Bytes that may still be taken."""
 
     def __init__(self, size: int) -> None:
@@ -159,6 +159,6 @@ class _Room:
         return True
 
 
-def _size(value: Any) -> int:
+def _measure_bytes(value: Any) -> int:
     """Bytes of its plain JSON; a packer that writes less spares them."""
     return len(json.dumps(value))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.safe_text import shorten
+from ensemble_notebook.trace.spans.clean_text import shorten
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
@@ -52,7 +52,7 @@ _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "reasoni
 _WITH_FACTS: Final = (SpanKind.DELEGATION, SpanKind.REVIEW, SpanKind.MEMORY)
 
 
-def row_of(span: Span) -> dict[str, Any]:
+def to_row(span: Span) -> dict[str, Any]:
     """One row. Tokens and cost of anything but an attempt are sums over the attempts beneath (T2).
 
     Delegations, reviews and memory operations have what only they have in a field of the kind's name; ``guardrail``
@@ -73,7 +73,7 @@ def row_of(span: Span) -> dict[str, Any]:
         text = getattr(span, name)
         row[name] = None if text is None else shorten(text, LONGEST_TEXT)
     for name in _TIMES:
-        row[name] = _number(getattr(span, name))
+        row[name] = _to_number(getattr(span, name))
     row["model"] = span.model or span.model_requested
     row["depends_on"] = list(span.depends_on) or None
     row["is_scripted"] = span.is_scripted or None
@@ -82,24 +82,24 @@ def row_of(span: Span) -> dict[str, Any]:
     row["wait"] = span.wait_kind
     facts = span.attributes or {}
     if span.kind in _WITH_FACTS:
-        row[span.kind.value] = {name: _short(value) for name, value in facts.items()}
+        row[span.kind.value] = {name: _shorten_value(value) for name, value in facts.items()}
     elif span.kind is SpanKind.TASK:
-        row["settings"] = {name: _short(value) for name, value in facts.get("settings", {}).items()} or None
+        row["settings"] = {name: _shorten_value(value) for name, value in facts.get("settings", {}).items()} or None
     elif span.kind is SpanKind.GUARDRAIL:
         row["guardrail"] = facts.get("kind")
-    if span.start_ms is not None and (span.tally is not None or span.usage_leaf):
-        sums = span if span.tally is None else span.tally
+    if span.start_ms is not None and (span.totals is not None or span.usage_leaf):
+        sums = span if span.totals is None else span.totals
         for name in _TOKENS:
             row[name] = getattr(sums, name)
-        row["cost"] = _number(sums.cost)
+        row["cost"] = _to_number(sums.cost)
         row["currency"] = None if sums.cost is None else span.currency
     return {name: value for name, value in row.items() if value is not None}
 
 
-def run_of(fold: TraceFold, now: datetime) -> dict[str, Any]:
+def to_run(fold: TraceFold, now: datetime) -> dict[str, Any]:
     """The state of the run as a whole, `now` being the time of asking."""
     metrics, counts, run = fold.metrics, fold.tree.task_counts, fold.run
-    tally = None if run is None else run.tally
+    totals = None if run is None else run.totals
     return {
         "run_id": fold.run_id,
         "name": fold.name,
@@ -107,28 +107,28 @@ def run_of(fold: TraceFold, now: datetime) -> dict[str, Any]:
         "status": fold.status.value,
         "exit_reason": fold.exit_reason and fold.exit_reason.value,
         "started_at": None if run is None or run.start_time is None else run.start_time.isoformat(),
-        "elapsed_ms": _elapsed_ms(fold, now),
+        "elapsed_ms": _measure_elapsed_ms(fold, now),
         "tasks_total": sum(counts.values()),
         "tasks_done": counts[SpanStatus.OK],
         "tasks_failed": counts[SpanStatus.ERROR],
         "tasks_skipped": counts[SpanStatus.SKIPPED],
         "phases_now": [span.name for span in fold.tree.open.values() if span.kind is SpanKind.PHASE],
-        "active": _active(fold),
-        "waiting": [span.span_id for span in fold.tree.open.values() if _is_for_a_person(span)],
+        "active": _list_active(fold),
+        "waiting": [span.span_id for span in fold.tree.open.values() if _is_question_to_person(span)],
         "input_tokens": metrics.input_tokens,
         "output_tokens": metrics.output_tokens,
-        "cache_read_tokens": (tally and tally.cache_read_tokens) or 0,
+        "cache_read_tokens": (totals and totals.cache_read_tokens) or 0,
         "tokens_complete": metrics.tokens_complete,
-        "cost": _number(metrics.cost),
+        "cost": _to_number(metrics.cost),
         "cost_complete": metrics.cost_complete,
         "currency": metrics.currency,
         "llm_call_count": metrics.llm_call_count,
         "tool_call_count": metrics.tool_call_count,
-        "errors": 0 if tally is None else tally.error_count,
-        "retries": 0 if tally is None else tally.retry_count,
-        "fallbacks": 0 if tally is None else tally.fallback_count,
+        "errors": 0 if totals is None else totals.error_count,
+        "retries": 0 if totals is None else totals.retry_count,
+        "fallbacks": 0 if totals is None else totals.fallback_count,
         "delegations": metrics.delegation_count,
-        "budget": _budget(fold),
+        "budget": _to_budget(fold),
         "max_concurrency": fold.max_concurrency,
         "is_scripted": fold.is_scripted,
         "warnings": [shorten(each, LONGEST_TEXT) for each in fold.warnings[-MOST_WARNINGS:]],
@@ -137,13 +137,13 @@ def run_of(fold: TraceFold, now: datetime) -> dict[str, Any]:
     }
 
 
-def _is_for_a_person(span: Span) -> bool:
+def _is_question_to_person(span: Span) -> bool:
     """An open question; phases are looked at by tasks and functions (E28)."""
     is_open = span.kind is SpanKind.REVIEW and span.status is SpanStatus.WAITING
     return is_open and (span.attributes or {}).get("subject") != "phase"
 
 
-def phases_of(fold: TraceFold) -> list[dict[str, Any]]:
+def to_phases(fold: TraceFold) -> list[dict[str, Any]]:
     """The phases with their predecessors, in order of declaration."""
     return [
         {"name": span.name, "span_id": span.span_id, "after": list(span.depends_on)}
@@ -152,7 +152,7 @@ def phases_of(fold: TraceFold) -> list[dict[str, Any]]:
     ]
 
 
-def _budget(fold: TraceFold) -> dict[str, Any] | None:
+def _to_budget(fold: TraceFold) -> dict[str, Any] | None:
     """The limits, what this run has spent of them, and the largest share; None without a budget."""
     if fold.budget is None:
         return None
@@ -164,21 +164,21 @@ def _budget(fold: TraceFold) -> dict[str, Any] | None:
     }
     limits = fold.budget.limits
     return {
-        **{name: _number(limits.get(name)) for name in spent},
-        "cost": _number(metrics.cost),
+        **{name: _to_number(limits.get(name)) for name in spent},
+        "cost": _to_number(metrics.cost),
         "tokens": metrics.total_tokens,
         "llm_calls": metrics.llm_attempt_count,
         "currency": metrics.currency,
         "warn_at": fold.budget.warn_at,
-        "share": max(_number(float(spent[name]) / float(limit)) or 0.0 for name, limit in limits.items()),
+        "share": max(_to_number(float(spent[name]) / float(limit)) or 0.0 for name, limit in limits.items()),
     }
 
 
-def _short(value: Any) -> Any:
+def _shorten_value(value: Any) -> Any:
     return shorten(value, LONGEST_QUESTION) if isinstance(value, str) else value
 
 
-def _active(fold: TraceFold) -> list[dict[str, Any]]:
+def _list_active(fold: TraceFold) -> list[dict[str, Any]]:
     """What runs now, by name: calls, and tasks that are in no call; the longest running first."""
     running = list(fold.tree.open.values())
     calling = {span.task_id for span in running if span.kind.traits.is_activity}
@@ -193,23 +193,23 @@ def _active(fold: TraceFold) -> list[dict[str, Any]]:
             "kind": span.kind.value,
             "name": span.name,
             "agent": span.agent,
-            "since_ms": _number(span.start_ms),
+            "since_ms": _to_number(span.start_ms),
         }
         for span in active[:MOST_ACTIVE]
     ]
 
 
-def _elapsed_ms(fold: TraceFold, now: datetime) -> float:
+def _measure_elapsed_ms(fold: TraceFold, now: datetime) -> float:
     """On the run's own clock once it is over; before that by the time of day, which is all that the reader has."""
     run = fold.run
     if run is None or run.start_time is None:
         return 0.0
     if run.end_ms is not None:
-        return _number(run.end_ms) or 0.0
+        return _to_number(run.end_ms) or 0.0
     return round(max(0.0, (now - run.start_time).total_seconds() * 1000), 3)
 
 
-def _number(value: float | Decimal | None) -> float | None:
+def _to_number(value: float | Decimal | None) -> float | None:
     """A JSON number: finite, no longer than anyone can see."""
     if value is None:
         return None

@@ -10,7 +10,7 @@ from ensemble_notebook.testing.trace_invariants import violations
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.timeline.timeline_rows import row_of, run_of
+from ensemble_notebook.trace.timeline.timeline_rows import to_row, to_run
 
 
 def builder(**facts):
@@ -45,7 +45,7 @@ def one(fold, kind):
 
 
 def test_delegated_work_is_a_task_of_its_own_inside_the_delegation():
-    fold = TraceFold.of(managed())
+    fold = TraceFold.from_events(managed())
     asked, refused = of_kind(fold, SpanKind.DELEGATION)
     manager, worker = of_kind(fold, SpanKind.TASK)
     assert (worker.name, worker.agent, worker.parent, worker.is_planned) == ("researcher_1", "Researcher", asked, False)
@@ -60,26 +60,26 @@ def test_delegated_work_is_a_task_of_its_own_inside_the_delegation():
 
 
 def test_delegated_work_counts_in_the_sums_of_its_delegator_but_not_as_a_task():
-    fold = TraceFold.of(managed())
+    fold = TraceFold.from_events(managed())
     manager, worker = of_kind(fold, SpanKind.TASK)
     assert sum(fold.tree.task_counts.values()) == 1
-    assert run_of(fold, fold.run.end_time)["tasks_done"] == 1
-    assert (worker.tally.input_tokens, manager.tally.input_tokens, fold.metrics.input_tokens) == (300, 330, 330)
-    assert (manager.tally.delegation_count, worker.tally.delegation_count) == (2, 0)
-    assert manager.tally.llm_call_count == 4
+    assert to_run(fold, fold.run.end_time)["tasks_done"] == 1
+    assert (worker.totals.input_tokens, manager.totals.input_tokens, fold.metrics.input_tokens) == (300, 330, 330)
+    assert (manager.totals.delegation_count, worker.totals.delegation_count) == (2, 0)
+    assert manager.totals.llm_call_count == 4
     assert fold.metrics.delegation_count == 2
 
 
 def test_time_in_a_delegation_is_not_counted_twice():
-    fold = TraceFold.of(managed())
+    fold = TraceFold.from_events(managed())
     manager, worker = of_kind(fold, SpanKind.TASK)
     assert worker.duration_ms == 3000.0
-    assert (worker.tally.tool_ms, worker.tally.tool_wait_ms) == (1000.0, 1000.0)
-    assert (manager.tally.llm_ms, manager.tally.tool_ms, manager.tally.tool_wait_ms) == (4000.0, 1000.0, 3000.0)
+    assert (worker.totals.tool_ms, worker.totals.tool_wait_ms) == (1000.0, 1000.0)
+    assert (manager.totals.llm_ms, manager.totals.tool_ms, manager.totals.tool_wait_ms) == (4000.0, 1000.0, 3000.0)
 
 
 def test_a_refusal_is_told_with_its_reason_and_leaves_the_manager_well():
-    fold = TraceFold.of(managed())
+    fold = TraceFold.from_events(managed())
     refused = of_kind(fold, SpanKind.DELEGATION)[1]
     assert (refused.status, refused.error_type) == (SpanStatus.ERROR, "DelegationRefused")
     assert (refused.error_message, refused.reason) == ("Delegation limit reached.",) * 2
@@ -98,7 +98,7 @@ def test_a_worker_that_fails_fails_its_delegation_alone():
     assert violations(trace) == []
     delegation, manager = one(trace.fold, SpanKind.DELEGATION), trace.task("manager")
     assert (delegation.error_type, delegation.is_origin) == ("ConnectionError", False)
-    assert (manager.span.status, manager.span.tally.error_count) == (SpanStatus.OK, 1)
+    assert (manager.span.status, manager.span.totals.error_count) == (SpanStatus.OK, 1)
 
 
 def test_what_follows_a_fallback_is_marked_on_each_leaf():
@@ -110,13 +110,13 @@ def test_what_follows_a_fallback_is_marked_on_each_leaf():
         with build.turn():
             build.llm("Done.", asks=["search"])
             build.tool("search")
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     assert [span.is_fallback for span in of_kind(fold, SpanKind.ATTEMPT)] == [False, True]
     assert one(fold, SpanKind.TOOL).is_fallback
     assert [span.agent for span in of_kind(fold, SpanKind.TURN)] == ["Writer", "Substitute"]
     task = one(fold, SpanKind.TASK)
     assert (task.status, task.agent, task.is_fallback) == (SpanStatus.OK, "Writer", True)
-    assert run_of(fold, fold.run.end_time)["fallbacks"] == 1
+    assert to_run(fold, fold.run.end_time)["fallbacks"] == 1
 
 
 def test_a_review_waits_for_a_person_and_keeps_the_answer():
@@ -127,13 +127,13 @@ def test_a_review_waits_for_a_person_and_keeps_the_answer():
         build.again("Shorter.")
         build.wait(2)
     events = build.finish()
-    fold = TraceFold.of(events)
+    fold = TraceFold.from_events(events)
     review, task = one(fold, SpanKind.REVIEW), one(fold, SpanKind.TASK)
     assert (review.status, review.human_wait_ms, review.review_decision) == (SpanStatus.OK, 7000.0, "retry")
     assert (review.input, review.output, review.name) == ("Text.", "Shorter.", "output")
     assert review.attributes["deadline_ms"] == 61_000.0
-    assert (task.attempt, task.self_ms, task.tally.human_wait_ms) == (2, 3000.0, 7000.0)
-    assert row_of(review)["review"] == {
+    assert (task.attempt, task.self_ms, task.totals.human_wait_ms) == (2, 3000.0, 7000.0)
+    assert to_row(review)["review"] == {
         "subject": "output",
         "tool": None,
         "text": "Text.",
@@ -149,22 +149,22 @@ def test_open_reviews_are_told_with_the_run():
     build = EventBuilder({"a": ()}, agents={"a": "Handler"})
     with build.task("a"):
         build.review(hangs=True)
-    fold = TraceFold.of(build.events)
+    fold = TraceFold.from_events(build.events)
     review = one(fold, SpanKind.REVIEW)
-    run = run_of(fold, fold.run.start_time)
+    run = to_run(fold, fold.run.start_time)
     assert review.status is SpanStatus.WAITING
     assert run["waiting"] == [review.span_id]
     assert [each["kind"] for each in run["active"]] == ["review"]
-    ended = TraceFold.of(build.interrupt())
+    ended = TraceFold.from_events(build.interrupt())
     assert one(ended, SpanKind.REVIEW).status is SpanStatus.CANCELLED
-    assert run_of(ended, fold.run.start_time)["waiting"] == []
+    assert to_run(ended, fold.run.start_time)["waiting"] == []
 
 
 def test_a_review_that_nobody_answers_fails_the_task_where_that_was_wanted():
     build = EventBuilder({"a": ()}, agents={"a": "Handler"})
     with build.task("a"):
         build.review(on_timeout=OnTimeout.FAIL, seconds=5)
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     review = one(fold, SpanKind.REVIEW)
     assert (review.error_type, review.attributes["is_timeout"]) == ("ReviewTimeoutError", True)
     assert one(fold, SpanKind.TASK).error_type == "ReviewTimeoutError"
@@ -175,11 +175,11 @@ def test_a_guardrail_says_why_it_stopped_the_task():
     with build.task("a"):
         build.guardrail("no_names", "input")
         build.guardrail("short", violation="Too long.")
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     passed, stopped = of_kind(fold, SpanKind.GUARDRAIL)
-    assert (passed.status, row_of(passed)["guardrail"], passed.name) == (SpanStatus.OK, "input", "no_names")
+    assert (passed.status, to_row(passed)["guardrail"], passed.name) == (SpanStatus.OK, "input", "no_names")
     assert (stopped.error_type, stopped.error_message) == ("GuardrailViolationError", "Too long.")
-    assert fold.run.tally.error_count == 1
+    assert fold.run.totals.error_count == 1
 
 
 def test_memory_is_counted_and_timed_apart_from_the_prompt():
@@ -187,9 +187,9 @@ def test_memory_is_counted_and_timed_apart_from_the_prompt():
     with build.task("a", output="x"):
         build.memory("retrieve", "facts", count=3, seconds=0.5)
         build.memory("store", "facts", seconds=0.25, error=OSError("disk"))
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     read, written = of_kind(fold, SpanKind.MEMORY)
-    assert row_of(read)["memory"] == {"operation": "retrieve", "scope": "facts", "count": 3}
+    assert to_row(read)["memory"] == {"operation": "retrieve", "scope": "facts", "count": 3}
     assert (written.status, written.error_type) == (SpanStatus.ERROR, "OSError")
     metrics = fold.metrics
     assert (metrics.memory_retrieve_count, metrics.memory_store_count) == (1, 1)
@@ -211,7 +211,7 @@ def test_a_wait_is_no_work_of_the_call_and_says_its_cause():
         ("rate_limit", 3000.0),
         ("budget", 2000.0),
     ]
-    assert fold.run.tally.wait_ms == 5000.0
+    assert fold.run.totals.wait_ms == 5000.0
     assert fold.metrics.llm_latency.total_seconds() == 1.0
 
 
@@ -234,7 +234,7 @@ def test_a_phase_that_was_sent_back_has_its_tasks_go_on_in_their_spans():
     assert violations(trace) == []
     first, second = trace.task("a").span, trace.task("b").span
     assert (first.start_ms, first.end_ms, first.self_ms, first.attempt) == (0.0, 8000.0, 2000.0, 2)
-    assert (second.duration_ms, second.tally.input_tokens, second.tally.llm_ms) == (9000.0, 10, 4000.0)
+    assert (second.duration_ms, second.totals.input_tokens, second.totals.llm_ms) == (9000.0, 10, 4000.0)
     phase = next(span for span in trace.spans if span.kind is SpanKind.PHASE)
     assert (phase.attempt, phase.duration_ms, phase.self_ms) == (2, 14_000.0, 0.0)
     assert trace.fold.tree.task_counts[SpanStatus.OK] == 2
@@ -251,7 +251,7 @@ def test_work_on_the_review_of_a_phase_is_no_wait_for_a_person():
     trace = ExecutionTrace.from_events(build.finish())
     assert violations(trace) == []
     review, critic = one(trace.fold, SpanKind.REVIEW), trace.task("review_1").span
-    assert (review.human_wait_ms, review.duration_ms, review.tally.input_tokens) == (0.0, 3000.0, 8)
+    assert (review.human_wait_ms, review.duration_ms, review.totals.input_tokens) == (0.0, 3000.0, 8)
     assert (critic.parent_id, critic.is_planned) == (review.parent_id, False)
     assert trace.frames.critical_path.kind.tolist() == ["task", "attempt"]
     assert trace.frames.runs.human_wait_ms.tolist() == [0.0]
@@ -273,7 +273,7 @@ def test_a_task_that_the_budget_stops_is_skipped_and_keeps_what_it_did():
     assert (task.status, task.reason, task.duration_ms) == (SpanStatus.SKIPPED, "the budget is used up", 2000.0)
     assert (trace.status, trace.metrics.input_tokens) == (RunStatus.BUDGET_EXCEEDED, 9)
     assert trace.warnings == ("The budget is nearly used up.",)
-    run = run_of(trace.fold, trace.ended_at)
+    run = to_run(trace.fold, trace.ended_at)
     assert (run["tasks_skipped"], run["status"]) == (1, "budget_exceeded")
     assert run["budget"] == {
         "max_cost": None,
@@ -302,6 +302,6 @@ def test_keys_are_masked_in_every_step(kind):
             build.review(ReviewDecision.edit(key), text=f"It is {key}.")
         else:
             build.guardrail("g", violation=f"Found {key}.")
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     assert key not in str([(span, span.attributes) for span in fold.spans.values()])
     assert key not in str(fold.messages)

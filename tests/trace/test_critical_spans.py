@@ -1,4 +1,4 @@
-"""The settle pass. Handlers only, where times matter: a task takes just as long as it is told to.
+"""What made a run as long as it was. Handlers only, where times matter: a task takes just as long as it is told to.
 
 Holds what T20 says of `critical` and `slack_ms`.
 """

@@ -16,7 +16,7 @@ _NO_TIME: Final = timedelta()
 
 
 @dataclass(slots=True)
-class Tally:
+class UsageTotals:
     """What the attempts and tool calls beneath a span add up to.
 
     A sum of tokens is None as long as no part of it is known although something was asked for (T3). What runs side by

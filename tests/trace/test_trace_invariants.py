@@ -10,9 +10,9 @@ from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.trace_invariants import violations
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.timeline_messages import Wire
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.stream import streams
-from tests.trace.test_step import managed, phase_done_twice
+from tests.trace.test_step_fold import managed, phase_done_twice
 
 
 @given(streams())
@@ -29,13 +29,13 @@ def test_every_live_prefix_holds_them_as_far_as_it_goes(events, data):
 @given(streams())
 def test_a_fold_that_is_read_while_it_goes_on_ends_up_like_one_that_is_not(events):
     live = TraceFold()
-    wire = Wire(live)
+    messages = TimelineMessages(live)
     for event in events:
         live.add(event)
-        wire.delta(max(0, live.count - 2))
-        wire.details(event.span_id)
-    assert live.spans == TraceFold.of(events).spans
-    assert live.metrics == TraceFold.of(events).metrics
+        messages.make_delta(max(0, live.count - 2))
+        messages.make_details(event.span_id)
+    assert live.spans == TraceFold.from_events(events).spans
+    assert live.metrics == TraceFold.from_events(events).metrics
 
 
 @given(streams(), st.data())

@@ -15,10 +15,10 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.errors import TraceFormatError
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.trace_invariants import violations
-from ensemble_notebook.trace.codec.iso_time import duration_of, duration_text, instant_of, instant_text
+from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant, parse_duration, parse_instant
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams
-from tests.trace.test_step import managed, phase_done_twice
+from tests.trace.test_step_fold import managed, phase_done_twice
 
 KEY = "sk-" + "a1B2" * 8
 FRAMES = (
@@ -416,32 +416,32 @@ def test_types_of_events_that_a_later_version_adds_are_passed_over(tmp_path):
     ],
 )
 def test_durations_have_hours_and_never_days(duration, text):
-    assert duration_text(duration) == text
-    assert duration_of(text) == duration
+    assert format_duration(duration) == text
+    assert parse_duration(text) == duration
 
 
 @given(st.timedeltas())
 def test_durations_come_back(duration):
-    assert duration_of(duration_text(duration)) == duration
+    assert parse_duration(format_duration(duration)) == duration
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_instants_come_back(moment):
-    assert instant_of(instant_text(moment)) == moment
-    assert instant_text(moment).endswith("Z")
+    assert parse_instant(format_instant(moment)) == moment
+    assert format_instant(moment).endswith("Z")
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "5", "PT5", "1H"])
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(ValueError, match="no ISO 8601 duration"):
-        duration_of(text)
+        parse_duration(text)
 
 
 def test_an_instant_without_a_time_zone_is_refused():
     with pytest.raises(ValueError, match="no time zone"):
-        instant_of("2026-01-01T00:00:00")
+        parse_instant("2026-01-01T00:00:00")
 
 
 def test_nanoseconds_are_cut():
-    assert instant_of("2026-01-01T00:00:00.123456789Z").microsecond == 123456
-    assert duration_of("PT0.123456789S") == timedelta(microseconds=123456)
+    assert parse_instant("2026-01-01T00:00:00.123456789Z").microsecond == 123456
+    assert parse_duration("PT0.123456789S") == timedelta(microseconds=123456)

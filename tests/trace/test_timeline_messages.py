@@ -15,7 +15,7 @@ from ensemble_notebook.domain.events import LlmAttemptStarted, LlmToken
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.event_writer import START
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.timeline_messages import Wire
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.stream import streams
 
 KEY = "sk-" + "a1B2" * 8
@@ -109,8 +109,8 @@ def at_end():
     return START
 
 
-def wire_of(events, now=at_end):
-    return Wire(TraceFold.of(events), now)
+def make_messages(events, now=at_end):
+    return TimelineMessages(TraceFold.from_events(events), now)
 
 
 def strict_json(message):
@@ -139,39 +139,39 @@ class Store:
 @given(streams(), st.data())
 def test_deltas_applied_one_after_the_other_make_the_snapshot(events, data):
     fold = TraceFold()
-    wire = Wire(fold, at_end)
-    store = Store(wire.snapshot())
+    messages = TimelineMessages(fold, at_end)
+    store = Store(messages.make_snapshot())
     for event in events:
         fold.add(event)
         if data.draw(st.booleans()) or event is events[-1]:
-            store.apply(wire.delta(store.n))
-            snapshot = wire.snapshot()
+            store.apply(messages.make_delta(store.n))
+            snapshot = messages.make_snapshot()
             assert store.rows == {row["span_id"]: row for row in snapshot["rows"]}
             assert (store.run, store.n) == (snapshot["run"], snapshot["n"])
 
 
 @given(streams())
 def test_every_message_is_strict_json_with_the_fields_of_the_schema(events):
-    wire = wire_of(events)
-    snapshot = strict_json(wire.snapshot())
+    messages = make_messages(events)
+    snapshot = strict_json(messages.make_snapshot())
     assert snapshot["kind"] == "snapshot"
     assert snapshot["version"] == 1
     assert snapshot["run"].keys() == RUN_FIELDS
     for row in snapshot["rows"]:
         assert row.keys() <= ROW_FIELDS
         assert None not in row.values()
-        details = strict_json(wire.details(row["span_id"]))
+        details = strict_json(messages.make_details(row["span_id"]))
         assert details.keys() == {"kind", "span_id", "messages", "input", "output", "attributes", "error"}
-    strict_json(wire.delta(0))
-    strict_json(wire.saved())
+    strict_json(messages.make_delta(0))
+    strict_json(messages.make_saved_view())
 
 
 @given(streams(), st.integers(1_500, 20_000))
 def test_what_is_saved_fits_and_says_what_is_missing(events, max_bytes):
-    wire = wire_of(events)
-    saved = wire.saved(max_bytes)
+    messages = make_messages(events)
+    saved = messages.make_saved_view(max_bytes)
     assert len(json.dumps(saved)) <= max_bytes
-    assert len(saved["rows"]) + saved["rows_left_out"] == len(wire.snapshot()["rows"])
+    assert len(saved["rows"]) + saved["rows_left_out"] == len(messages.make_snapshot()["rows"])
     ids = {row["span_id"] for row in saved["rows"]}
     assert saved["details"].keys() <= ids
     assert {row["parent_id"] for row in saved["rows"]} <= {*ids, "run"}
@@ -182,13 +182,13 @@ def test_a_delta_holds_only_what_changed():
     for number in range(49):
         with build.task(f"t{number}"), build.turn():
             build.llm("x")
-    fold = TraceFold.of(build.events)
-    wire = Wire(fold, at_end)
+    fold = TraceFold.from_events(build.events)
+    messages = TimelineMessages(fold, at_end)
     before = fold.count
     with build.task("t49"):
         pass
     fold.add(build.events[before])
-    delta = wire.delta(before)
+    delta = messages.make_delta(before)
     assert [row["name"] for row in delta["rows"]] == ["t49"]
     assert (delta["from"], delta["n"]) == (before, before + 1)
 
@@ -198,20 +198,20 @@ def test_rows_keep_the_order_of_the_plan_whatever_starts_first():
     for name in build.beside(["risks", "gather"]):
         with build.task(name):
             pass
-    wire = wire_of(build.events)
-    for message in (wire.snapshot(), wire.delta(0), wire.saved()):
+    messages = make_messages(build.events)
+    for message in (messages.make_snapshot(), messages.make_delta(0), messages.make_saved_view()):
         assert [row["name"] for row in message["rows"]] == ["gather", "risks", "brief"]
 
 
 def test_nothing_new_is_no_message():
-    wire = wire_of(EventBuilder({"a": ()}).events)
-    assert wire.delta(wire.snapshot()["n"]) is None
+    messages = make_messages(EventBuilder({"a": ()}).events)
+    assert messages.make_delta(messages.make_snapshot()["n"]) is None
 
 
 @pytest.mark.parametrize("since", [-1, 3, 10_000])
 def test_a_number_of_another_run_is_answered_with_a_snapshot(since):
-    wire = wire_of(EventBuilder({"a": ()}).events)
-    assert wire.delta(since)["kind"] == "snapshot"
+    messages = make_messages(EventBuilder({"a": ()}).events)
+    assert messages.make_delta(since)["kind"] == "snapshot"
 
 
 def test_the_run_tells_what_runs_now_by_name():
@@ -223,7 +223,7 @@ def test_the_run_tells_what_runs_now_by_name():
                     build.llm(hangs=True, seconds=1)
             else:
                 build.wait(1)
-                live = wire_of(build.events, lambda: START + timedelta(seconds=5)).snapshot()["run"]
+                live = make_messages(build.events, lambda: START + timedelta(seconds=5)).make_snapshot()["run"]
     assert (live["status"], live["elapsed_ms"], live["max_concurrency"]) == ("running", 5000.0, 2)
     assert (live["tasks_total"], live["tasks_done"], live["tasks_failed"]) == (3, 0, 0)
     active = [(each["kind"], each["name"], each["agent"], each["since_ms"]) for each in live["active"]]
@@ -236,7 +236,7 @@ def test_task_rows_carry_the_sums_of_their_leaves():
         for iteration in (1, 2):
             with build.turn(iteration):
                 build.llm("x", input_tokens=10, output_tokens=2)
-    rows = {row["name"]: row for row in wire_of(build.finish()).snapshot()["rows"]}
+    rows = {row["name"]: row for row in make_messages(build.finish()).make_snapshot()["rows"]}
     assert (rows["a"]["input_tokens"], rows["a"]["output_tokens"], rows["a"]["cost"]) == (20, 4, 0.0)
     assert "input_tokens" not in rows["b"]
     assert rows["b"]["status"] == "pending"
@@ -247,7 +247,7 @@ def test_money_carries_its_currency_wherever_it_is():
     with build.task("a"), build.turn():
         build.llm("x", input_tokens=10, output_tokens=2)
     euros = CostConfiguration(input_rate="0.001", output_rate="0.002", currency="EUR")
-    told = Wire(TraceFold.of(build.finish(), cost=euros), at_end).snapshot()
+    told = TimelineMessages(TraceFold.from_events(build.finish(), cost=euros), at_end).make_snapshot()
     paid = {row["name"]: row.get("currency") for row in told["rows"] if "cost" in row}
     assert paid["a"] == "EUR"
     assert set(paid.values()) == {"EUR"}
@@ -258,7 +258,7 @@ def test_money_carries_its_currency_wherever_it_is():
 def test_phases_are_told_with_what_they_come_after():
     build = EventBuilder({"a": (), "b": ()}, phases={"p": ["a"], "q": ["b"]}, after={"q": ["p"]})
     with build.phase("p"):
-        live = wire_of(build.events).snapshot()
+        live = make_messages(build.events).make_snapshot()
     assert [(phase["name"], phase["after"]) for phase in live["phases"]] == [("p", []), ("q", ["p"])]
     assert live["run"]["phases_now"] == ["p"]
 
@@ -267,7 +267,7 @@ def test_a_failed_run_tells_type_and_message_of_its_error_and_no_more():
     build = EventBuilder({"a": ()}, agents={"a": "Handler"})
     with build.task("a"):
         build.fail(ValueError("no luck"))
-    run = wire_of(build.finish()).snapshot()["run"]
+    run = make_messages(build.finish()).make_snapshot()["run"]
     assert run["error"] == {"type": "ValueError", "message": "no luck"}
     assert (run["status"], run["exit_reason"], run["errors"]) == ("failed", "error", 1)
 
@@ -281,12 +281,12 @@ def test_no_secret_leaves_through_any_message():
         build.llm(error=ConnectionError(KEY))
     events = build.finish()
     fold = TraceFold()
-    wire = Wire(fold, at_end)
+    messages = TimelineMessages(fold, at_end)
     told = []
     for event in events:
         fold.add(event)
-        told += [wire.snapshot(), wire.delta(fold.count - 1), wire.details(event.span_id)]
-    told.append(wire.saved())
+        told += [messages.make_snapshot(), messages.make_delta(fold.count - 1), messages.make_details(event.span_id)]
+    told.append(messages.make_saved_view())
     text = json.dumps(told)
     assert "my key is " in text
     for start in range(0, len(KEY) - 8, 4):
@@ -299,12 +299,12 @@ def test_streamed_text_comes_in_pieces_that_make_the_whole():
     with build.task("a"), build.turn():
         build.llm(stream=pieces)
     fold = TraceFold()
-    wire = Wire(fold, at_end)
-    store = Store(wire.snapshot())
+    messages = TimelineMessages(fold, at_end)
+    store = Store(messages.make_snapshot())
     shown = []
     for event in build.finish():
         fold.add(event)
-        store.apply(wire.delta(store.n))
+        store.apply(messages.make_delta(store.n))
         shown.append("".join(store.text.values()))
     assert shown[-1] == "The quick brown fox"
     assert "The quick " in shown
@@ -317,10 +317,10 @@ def test_a_view_that_comes_late_gets_the_text_so_far_with_the_details():
         build.llm(stream=["The ", "quick ", "brown ", "fox "])
     events = build.finish()
     tokens = [event.seq for event in events if isinstance(event, LlmToken)]
-    wire = wire_of(events[: tokens[2] + 1])
-    call = next(row["span_id"] for row in wire.snapshot()["rows"] if row["kind"] == "llm")
-    assert wire.details(call)["output"] == "The quick brown "
-    assert wire_of(events).delta(tokens[2] + 1)["text"] == [[call, "fox "]]
+    messages = make_messages(events[: tokens[2] + 1])
+    call = next(row["span_id"] for row in messages.make_snapshot()["rows"] if row["kind"] == "llm")
+    assert messages.make_details(call)["output"] == "The quick brown "
+    assert make_messages(events).make_delta(tokens[2] + 1)["text"] == [[call, "fox "]]
 
 
 def test_the_streamed_text_of_another_attempt_is_told_apart():
@@ -331,7 +331,7 @@ def test_the_streamed_text_of_another_attempt_is_told_apart():
     whole = next(event for event in events if isinstance(event, LlmToken))
     first = next(place for place, event in enumerate(events) if isinstance(event, LlmAttemptStarted))
     events.insert(first + 1, replace(whole, text="Hal", offset_s=events[first].offset_s))
-    assert [piece for _, piece in wire_of(events).delta(0)["text"]] == ["Hal\n[attempt 2]\nWhole."]
+    assert [piece for _, piece in make_messages(events).make_delta(0)["text"]] == ["Hal\n[attempt 2]\nWhole."]
 
 
 def test_details_of_a_task_are_its_whole_conversation_and_of_a_call_what_it_knew():
@@ -342,10 +342,10 @@ def test_details_of_a_task_are_its_whole_conversation_and_of_a_call_what_it_knew
             build.tool("search", {"q": 1}, result="two")
         with build.turn(2):
             build.llm("Two.")
-    wire = wire_of(build.finish())
+    messages = make_messages(build.finish())
     by_kind = {}
-    for row in wire.snapshot()["rows"]:
-        by_kind.setdefault(row["kind"], []).append(wire.details(row["span_id"]))
+    for row in messages.make_snapshot()["rows"]:
+        by_kind.setdefault(row["kind"], []).append(messages.make_details(row["span_id"]))
     task, (first_turn, second_turn) = by_kind["task"][0], by_kind["turn"]
     roles = [message["role"] for message in task["messages"]]
     assert roles == ["system", "user", "assistant", "tool", "assistant"]
@@ -356,7 +356,7 @@ def test_details_of_a_task_are_its_whole_conversation_and_of_a_call_what_it_knew
     assert [message["text"] for message in second_turn["messages"]] == ["Two."]
     assert (by_kind["tool"][0]["input"], by_kind["tool"][0]["output"]) == ('{"q": 1}', "two")
     assert task["messages"][2]["tool_calls"] == [{"id": "call-1", "name": "search", "arguments": "{}"}]
-    assert wire.details("run")["input"] == '{"topic": "llamas"}'
+    assert messages.make_details("run")["input"] == '{"topic": "llamas"}'
 
 
 def test_a_refused_tool_call_says_why_it_was_skipped():
@@ -364,12 +364,12 @@ def test_a_refused_tool_call_says_why_it_was_skipped():
     with build.task("a"), build.turn():
         build.llm(asks=["search"])
         build.tool("search", outcome=ToolOutcome.SKIPPED_MAX_ITERATIONS, result="STOP: the limit is reached.")
-    row = next(row for row in wire_of(build.finish()).snapshot()["rows"] if row["kind"] == "tool")
+    row = next(row for row in make_messages(build.finish()).make_snapshot()["rows"] if row["kind"] == "tool")
     assert (row["status"], row["reason"]) == ("skipped", "STOP: the limit is reached.")
 
 
 def test_details_of_an_unknown_span_say_so():
-    details = wire_of(EventBuilder({"a": ()}).events).details("run.99")
+    details = make_messages(EventBuilder({"a": ()}).events).make_details("run.99")
     assert details["error"] == {"type": "LookupError", "message": "This run has no such span."}
 
 
@@ -377,8 +377,8 @@ def test_huge_texts_are_cut_with_a_note_of_how_much_is_missing():
     build = EventBuilder({"a": ()})
     with build.task("a", prompt="p" * 50_000), build.turn():
         build.llm("x" * 100_000)
-    wire = wire_of(build.finish())
-    details = wire.details("run.1")
+    messages = make_messages(build.finish())
+    details = messages.make_details("run.1")
     assert details["output"].endswith("\n[80,000 more characters left out]")
     assert details["messages"][1]["text"].endswith("\n[30,000 more characters left out]")
     assert len(json.dumps(details)) < 70_000
@@ -390,7 +390,7 @@ def test_the_middle_of_a_very_long_conversation_is_left_out():
         for iteration in range(1, 301):
             with build.turn(iteration):
                 build.llm(f"reply {iteration}")
-    messages = wire_of(build.finish()).details("run.1")["messages"]
+    messages = make_messages(build.finish()).make_details("run.1")["messages"]
     assert [message["text"] for message in messages[9:12]] == ["reply 8", "[202 messages left out]", "reply 211"]
     assert messages[-1]["text"] == "reply 300"
 
@@ -402,7 +402,7 @@ def test_what_is_saved_of_a_large_run_keeps_phases_and_tasks_and_drops_attempts_
             for iteration in range(1, 6):
                 with build.turn(iteration):
                     build.llm("word " * 500)
-    saved = wire_of(build.finish()).saved()
+    saved = make_messages(build.finish()).make_saved_view()
     kinds = [row["kind"] for row in saved["rows"]]
     assert len(json.dumps(saved)) <= 200_000
     assert kinds.count("task") == 100
@@ -419,12 +419,12 @@ def test_a_run_that_is_over_does_not_get_longer():
     build = EventBuilder({"a": ()})
     with build.task("a"), build.turn():
         build.llm("x", seconds=2)
-    wire = wire_of(build.finish(), lambda: START + timedelta(days=1))
-    assert wire.snapshot()["run"]["elapsed_ms"] == 2000.0
+    messages = make_messages(build.finish(), lambda: START + timedelta(days=1))
+    assert messages.make_snapshot()["run"]["elapsed_ms"] == 2000.0
 
 
 def test_a_run_that_has_not_started_has_a_snapshot():
-    snapshot = strict_json(wire_of(()).snapshot())
+    snapshot = strict_json(make_messages(()).make_snapshot())
     assert (snapshot["n"], snapshot["rows"], snapshot["run"]["status"]) == (0, [], "pending")
 
 
@@ -434,6 +434,6 @@ def test_only_what_a_person_is_asked_waits_for_one():
         with build.task("a"):
             build.review(subject="output", hangs=True)
         build.review(subject="phase", hangs=True)
-    snapshot = Wire(TraceFold.of(build.events)).snapshot()
+    snapshot = TimelineMessages(TraceFold.from_events(build.events)).make_snapshot()
     reviews = {row["review"]["subject"]: row["span_id"] for row in snapshot["rows"] if row["kind"] == "review"}
     assert snapshot["run"]["waiting"] == [reviews["output"]]

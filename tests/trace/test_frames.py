@@ -52,7 +52,7 @@ ALL = pytest.mark.parametrize("name", TABLES)
 
 
 def frames_of(events):
-    return Frames(TraceFold.of(events), events)
+    return Frames(TraceFold.from_events(events), events)
 
 
 def research():

@@ -12,7 +12,7 @@ _KEY_CHARACTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 _LONGEST_KEY: Final = 256
 
 
-def safe_text(text: str) -> str:
+def clean_text(text: str) -> str:
     """The text as it may be recorded and shown: secrets masked (T7), and no half characters, which no file can hold."""
     try:
         text.encode()
@@ -21,10 +21,10 @@ def safe_text(text: str) -> str:
     return mask(text)
 
 
-def safe_value(name: str, text: str) -> str:
+def clean_value(name: str, text: str) -> str:
     """The value of something that has a name, masked: the name may tell that it is a secret (``api_key``)."""
-    told = safe_text(f"{name}={text}")
-    return told[len(name) + 1 :] if told.startswith(f"{name}=") else safe_text(text)
+    cleaned = clean_text(f"{name}={text}")
+    return cleaned[len(name) + 1 :] if cleaned.startswith(f"{name}=") else clean_text(text)
 
 
 def shorten(text: str, limit: int) -> str:
@@ -64,20 +64,20 @@ class StreamedText:
         self._is_ended = True
         self.version = version
 
-    def since(self, version: int) -> str:
+    def read_since(self, version: int) -> str:
         """What came after `version`, made safe. The parts read one after the other make up the whole text."""
         if version >= self.version:
             return ""
         text = "".join(self._pieces)
         self._pieces = [text]
         known = bisect_right(self._versions, version)
-        start = _readable(text, self._lengths[known - 1]) if known else 0
-        end = self._length if self._is_ended else _readable(text, self._length)
+        start = _count_readable(text, self._lengths[known - 1]) if known else 0
+        end = self._length if self._is_ended else _count_readable(text, self._length)
         # Masked as a whole, since what comes before may tell that something is a secret.
-        return safe_text(text[:end])[len(safe_text(text[:start])) :]
+        return clean_text(text[:end])[len(clean_text(text[:start])) :]
 
 
-def _readable(text: str, length: int) -> int:
+def _count_readable(text: str, length: int) -> int:
     """How much of the first `length` characters can be shown: no word that may still become a key."""
     tail = text[max(0, length - _LONGEST_KEY - 1) : length]
     held_back = len(tail) - len(tail.rstrip(_KEY_CHARACTERS))

@@ -22,7 +22,7 @@ def test_the_tree_is_run_phase_task_turn_llm_attempt():
     with build.phase("p"), build.task("a"), build.turn():
         build.llm("x", asks=["search"])
         build.tool("search")
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     depths = {span.kind: span.depth for span in fold.spans.values()}
     assert depths == {
         SpanKind.RUN: 0,
@@ -40,7 +40,7 @@ def test_the_tree_is_run_phase_task_turn_llm_attempt():
 
 def test_planned_tasks_and_phases_are_there_before_they_run_under_the_id_they_will_have():
     build = EventBuilder({"a": (), "b": ["a"]}, phases={"p": ["a"], "q": ["b"]}, after={"q": ["p"]})
-    planned = TraceFold.of(build.events)
+    planned = TraceFold.from_events(build.events)
     ghosts = [
         (span.name, span.status, span.start_ms, span.depends_on) for span in planned.spans.values() if span.parent
     ]
@@ -53,7 +53,7 @@ def test_planned_tasks_and_phases_are_there_before_they_run_under_the_id_they_wi
     for phase, task in (("p", "a"), ("q", "b")):
         with build.phase(phase), build.task(task), build.turn():
             build.llm("x")
-    ended = TraceFold.of(build.finish())
+    ended = TraceFold.from_events(build.finish())
     assert list(ended.spans)[: len(planned.spans)] == list(planned.spans)
     assert {span.status for span in ended.spans.values()} == {SpanStatus.OK}
 
@@ -64,7 +64,7 @@ def test_what_was_skipped_never_ran_and_says_why():
         build.wait(1)
         build.fail(ValueError("no"))
     build.skip_phase("q", "needs 'p', which failed")
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     phase = next(span for span in fold.spans.values() if span.name == "q")
     task = next(span for span in fold.spans.values() if span.name == "b")
     assert (phase.status, phase.reason) == (SpanStatus.SKIPPED, "needs 'p', which failed")
@@ -76,7 +76,7 @@ def test_each_attempt_is_a_leaf_and_the_wait_stands_on_the_one_that_failed():
     build = one_task()
     with build.task("a"), build.turn():
         build.llm("x", seconds=1, input_tokens=7, output_tokens=2, retries=[("429", 4.0), ("timeout", 8.0)])
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     attempts = of_kind(fold, SpanKind.ATTEMPT)
     assert [(each.attempt, each.status, each.retry_reason, each.backoff_ms) for each in attempts] == [
         (1, SpanStatus.ERROR, "429", 4000.0),
@@ -86,7 +86,7 @@ def test_each_attempt_is_a_leaf_and_the_wait_stands_on_the_one_that_failed():
     assert [each.input_tokens for each in attempts] == [0, 0, 7]
     call = of_kind(fold, SpanKind.LLM)[0]
     assert (call.duration_ms, call.latency_ms, call.self_ms) == (15_000.0, 1000.0, 12_000.0)
-    assert (call.attempt, call.max_attempts, call.tally.retry_count, call.tally.backoff_ms) == (3, 3, 2, 12_000.0)
+    assert (call.attempt, call.max_attempts, call.totals.retry_count, call.totals.backoff_ms) == (3, 3, 2, 12_000.0)
     assert call.usage_leaf is False
     assert call.input_tokens is None
 
@@ -113,15 +113,15 @@ def test_totals_add_up_leaves_only_and_count_what_failed_too():
             build.llm("x", input_tokens=200, output_tokens=20, retries=[("500", 1.0)])
     with build.task("b", output="done"):
         build.wait(1)
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     metrics = fold.metrics
     assert (metrics.input_tokens, metrics.output_tokens, metrics.total_tokens) == (300, 30, 330)
     assert (metrics.llm_call_count, metrics.llm_attempt_count, metrics.tool_call_count) == (2, 3, 1)
     assert (metrics.llm_latency.total_seconds(), metrics.tool_time.total_seconds()) == (3.0, 2.0)
     assert (metrics.tokens_complete, metrics.cost, metrics.cost_complete) == (True, 0, True)
-    assert fold.run.tally.cache_read_tokens == 60
+    assert fold.run.totals.cache_read_tokens == 60
     handler = next(span for span in fold.spans.values() if span.name == "b")
-    assert (handler.tally.input_tokens, handler.tally.cost, handler.tally.cost_complete) == (0, 0, True)
+    assert (handler.totals.input_tokens, handler.totals.cost, handler.totals.cost_complete) == (0, 0, True)
 
 
 def test_unknown_usage_makes_the_sums_incomplete_and_is_not_zero():
@@ -129,18 +129,18 @@ def test_unknown_usage_makes_the_sums_incomplete_and_is_not_zero():
     for name, tokens in (("a", 7), ("b", None)):
         with build.task(name), build.turn():
             build.llm("x", input_tokens=tokens, output_tokens=tokens)
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     known, unknown = of_kind(fold, SpanKind.TASK)
     assert (fold.metrics.input_tokens, fold.metrics.tokens_complete, fold.metrics.cost_complete) == (7, False, False)
-    assert (known.tally.input_tokens, known.tally.tokens_complete) == (7, True)
-    assert (unknown.tally.input_tokens, unknown.tally.total_tokens, unknown.tally.cost) == (None, None, None)
+    assert (known.totals.input_tokens, known.totals.tokens_complete) == (7, True)
+    assert (unknown.totals.input_tokens, unknown.totals.total_tokens, unknown.totals.cost) == (None, None, None)
 
 
 def test_a_failure_is_counted_once_and_each_level_names_it():
     build = EventBuilder({"a": ()}, phases={"p": ["a"]})
     with build.phase("p"), build.task("a"), build.turn():
         build.llm(error=ConnectionError("gone"), retries=[("timeout", 1.0)])
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     failed = [span for span in fold.spans.values() if span.status is SpanStatus.ERROR]
     assert [span.kind for span in failed] == [
         SpanKind.RUN,
@@ -155,7 +155,7 @@ def test_a_failure_is_counted_once_and_each_level_names_it():
         ("ConnectionError", "gone")
     }
     assert [span.kind for span in failed if span.is_origin] == [SpanKind.ATTEMPT, SpanKind.ATTEMPT]
-    assert fold.run.tally.error_count == 1
+    assert fold.run.totals.error_count == 1
     assert fold.error == ("ConnectionError", "gone")
 
 
@@ -165,11 +165,11 @@ def test_a_turn_that_failed_by_itself_gets_the_error_of_its_task():
     with build.task("a"), build.turn():
         build.llm("x")
         build.fail(LookupError("tired"))
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     turn, task = of_kind(fold, SpanKind.TURN)[0], of_kind(fold, SpanKind.TASK)[0]
     assert (turn.error_type, turn.error_message, turn.is_origin) == ("LookupError", "tired", True)
     assert (task.error_type, task.is_origin) == ("LookupError", False)
-    assert fold.run.tally.error_count == 1
+    assert fold.run.totals.error_count == 1
 
 
 def test_a_failing_tool_fails_nothing_else():
@@ -178,12 +178,12 @@ def test_a_failing_tool_fails_nothing_else():
         build.llm(asks=["search", "fetch"])
         build.tool("search", error=OSError("no disk"))
         build.tool("fetch", result="Error: no such page", outcome=ToolOutcome.FAILURE)
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     search, fetch = of_kind(fold, SpanKind.TOOL)
     assert (search.error_type, search.error_message, search.outcome) == ("OSError", "no disk", "failure")
     assert (fetch.error_type, fetch.error_message) == ("ToolExecutionError", "Error: no such page")
     assert fold.status is RunStatus.COMPLETED
-    assert fold.run.tally.error_count == 2
+    assert fold.run.totals.error_count == 2
 
 
 def test_a_refused_tool_call_is_recorded_and_not_counted():
@@ -191,7 +191,7 @@ def test_a_refused_tool_call_is_recorded_and_not_counted():
     with build.task("a"), build.turn():
         build.llm(asks=["search"])
         build.tool("search", outcome=ToolOutcome.SKIPPED_MAX_ITERATIONS, seconds=0, result="STOP")
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     assert of_kind(fold, SpanKind.TOOL)[0].outcome == "skipped_max_iterations"
     assert fold.metrics.tool_call_count == 0
 
@@ -203,12 +203,12 @@ def test_tools_side_by_side_have_lanes_of_their_own_and_are_waited_for_once():
         for name, seconds in build.beside([("x", 1), ("y", 3), ("z", 2)]):
             build.tool(name, seconds=seconds)
         build.llm("done")
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     assert [tool.lane for tool in of_kind(fold, SpanKind.TOOL)] == [0, 1, 2]
     assert [call.lane for call in of_kind(fold, SpanKind.LLM)] == [0, 0]
-    assert fold.run.tally.tool_wait_ms == 3000.0
-    assert fold.run.tally.tool_ms == 6000.0
-    assert [call.tally.tool_wait_ms for call in of_kind(fold, SpanKind.LLM)] == [3000.0, 0.0]
+    assert fold.run.totals.tool_wait_ms == 3000.0
+    assert fold.run.totals.tool_ms == 6000.0
+    assert [call.totals.tool_wait_ms for call in of_kind(fold, SpanKind.LLM)] == [3000.0, 0.0]
 
 
 def test_time_of_its_own_is_the_time_without_a_running_child():
@@ -220,7 +220,7 @@ def test_time_of_its_own_is_the_time_without_a_running_child():
             for name, seconds in build.beside([("x", 1), ("y", 3)]):
                 build.tool(name, seconds=seconds)
             build.wait(0.25)
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     assert of_kind(fold, SpanKind.TASK)[0].self_ms == 500.0
     assert of_kind(fold, SpanKind.TURN)[0].self_ms == 250.0
 
@@ -231,8 +231,8 @@ def test_time_to_first_token_is_known_live_and_afterwards():
         build.llm(stream=["a", "b", "c", "d"], seconds=2, retries=[("429", 1.0)])
     events = build.finish()
     first = next(event.seq for event in events if isinstance(event, ev.LlmToken))
-    assert of_kind(TraceFold.of(events[: first + 1]), SpanKind.LLM)[0].time_to_first_token_ms == 3500.0
-    assert of_kind(TraceFold.of(events), SpanKind.LLM)[0].time_to_first_token_ms == 3500.0
+    assert of_kind(TraceFold.from_events(events[: first + 1]), SpanKind.LLM)[0].time_to_first_token_ms == 3500.0
+    assert of_kind(TraceFold.from_events(events), SpanKind.LLM)[0].time_to_first_token_ms == 3500.0
 
 
 def test_an_interrupt_cancels_what_runs_and_keeps_its_usage_unknown():
@@ -240,7 +240,7 @@ def test_an_interrupt_cancels_what_runs_and_keeps_its_usage_unknown():
     with build.task("a"), build.turn():
         build.llm(hangs=True, seconds=5)
     build.skip("b", "not started: the run was stopped")
-    fold = TraceFold.of(build.interrupt())
+    fold = TraceFold.from_events(build.interrupt())
     assert (fold.status, fold.exit_reason) == (RunStatus.INTERRUPTED, ExitReason.INTERRUPTED)
     running = [span for span in fold.spans.values() if span.name != "b"]
     assert {span.status for span in running} == {SpanStatus.CANCELLED}
@@ -253,7 +253,7 @@ def test_a_run_that_took_too_long_says_so():
     build = one_task()
     with build.task("a"), build.turn():
         build.llm(hangs=True)
-    fold = TraceFold.of(build.time_out())
+    fold = TraceFold.from_events(build.time_out())
     assert fold.run.status is SpanStatus.ERROR
     assert fold.error == ("DeadlineExceededError", "The run took longer than it was given.")
 
@@ -267,7 +267,7 @@ def test_what_ignored_its_cancellation_is_over_with_the_task_around_it():
         for event in build.interrupt()
         if not isinstance(event, ev.LlmAttemptEnded | ev.LlmCallFailed | ev.TurnEnded)
     )
-    fold = TraceFold.of(stubborn)
+    fold = TraceFold.from_events(stubborn)
     assert not fold.tree.open
     assert {(span.status, span.end_ms) for span in fold.spans.values()} == {(SpanStatus.CANCELLED, 5000.0)}
     assert fold.metrics.tokens_complete is False
@@ -277,10 +277,10 @@ def test_notes_are_shown_until_a_model_is_asked_and_warnings_stay():
     build = one_task()
     build.note("Starting the local model.")
     build.warn("Agent 'Critic' has no task.")
-    assert TraceFold.of(build.events).note == "Starting the local model."
+    assert TraceFold.from_events(build.events).note == "Starting the local model."
     with build.task("a"), build.turn():
         build.llm("x")
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     assert fold.note is None
     assert fold.warnings == ["Agent 'Critic' has no task."]
 
@@ -293,7 +293,7 @@ def test_messages_are_kept_in_the_order_of_the_conversation():
             build.tool("search", {"query": "llamas"}, result="two llamas")
         with build.turn(2):
             build.llm("Two.")
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     said = fold.messages[of_kind(fold, SpanKind.TASK)[0].span_id]
     assert [(each.role, each.text, each.name) for each in said] == [
         ("system", "You are Writer.", None),
@@ -315,7 +315,7 @@ def test_secrets_are_masked_before_anything_is_recorded():
         build.llm(f"ok {key}", asks=["search"])
         build.tool("search", {"key": key}, result=key, error=OSError(key))
         build.llm(error=ConnectionError(f"401 for {key}"))
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     recorded = [repr(fold.spans), repr(fold.messages), repr(fold.inputs), repr(fold.warnings), repr(fold.error)]
     assert not any(key in each for each in recorded)
     assert "***" in fold.inputs["token"]
@@ -326,7 +326,7 @@ def test_a_secret_across_the_end_of_a_cut_error_message_is_masked():
     build = one_task(agents={"a": "Handler"})
     with build.task("a"):
         build.fail(ValueError("x" * 3_990 + " " + key))
-    _, message = TraceFold.of(build.finish()).error
+    _, message = TraceFold.from_events(build.finish()).error
     assert "sk-" not in message
 
 
@@ -334,7 +334,7 @@ def test_half_characters_never_get_into_a_trace():
     build = one_task()
     with build.task("a"), build.turn():
         build.llm("broken \ud83d end")
-    fold = TraceFold.of(build.finish())
+    fold = TraceFold.from_events(build.finish())
     assert fold.spans[of_kind(fold, SpanKind.TASK)[0].span_id].output.encode()
 
 
@@ -346,7 +346,7 @@ def test_an_error_whose_text_can_not_be_made_is_still_told():
     build = one_task(agents={"a": "Handler"})
     with build.task("a"):
         build.fail(BrokenError())
-    assert TraceFold.of(build.finish()).error == ("BrokenError", "(its message can't be shown)")
+    assert TraceFold.from_events(build.finish()).error == ("BrokenError", "(its message can't be shown)")
 
 
 def test_an_event_of_a_later_version_changes_nothing():
@@ -354,7 +354,7 @@ def test_an_event_of_a_later_version_changes_nothing():
         pass
 
     build = one_task()
-    fold = TraceFold.of(build.events)
+    fold = TraceFold.from_events(build.events)
     before = dict(fold.spans)
     fold.add(Unheard(run_id="run", seq=2, span_id="run", parent_id=None, time=build.now, offset_s=0.0))
     assert fold.spans == before
@@ -367,4 +367,4 @@ def test_the_wait_for_a_free_place_is_the_tasks(queued_s):
     build.wait(queued_s)
     with build.task("a", queued_s=queued_s), build.turn():
         build.llm("x")
-    assert of_kind(TraceFold.of(build.finish()), SpanKind.TASK)[0].queue_ms == queued_s * 1000
+    assert of_kind(TraceFold.from_events(build.finish()), SpanKind.TASK)[0].queue_ms == queued_s * 1000

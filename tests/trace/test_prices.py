@@ -8,7 +8,7 @@ from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
-from ensemble_notebook.trace.folding.prices import price_of
+from ensemble_notebook.trace.folding.prices import calculate_price
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -16,7 +16,7 @@ SOME = TokenUsage(input_tokens=1000, output_tokens=100)
 
 
 def price(usage=SOME, provider="openai", model="gpt-4o-mini", rates=None):
-    return price_of(usage, provider=provider, model=model, at=AT, rates=rates)
+    return calculate_price(usage, provider=provider, model=model, at=AT, rates=rates)
 
 
 def test_a_listed_model_has_an_exact_decimal_price():
