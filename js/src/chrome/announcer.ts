@@ -13,8 +13,8 @@ export class Announcer {
   /** The sentence to say at `now` about the newest state of the run, or null. */
   next(run: Run, now: number): string | null {
     const before = this.#said;
-    const urgent = urgentNews(before, run);
-    const sentence = urgent ?? (now - this.#at >= APART_MS ? news(before, run) : null);
+    const urgent = describeChange(before, run);
+    const sentence = urgent ?? (now - this.#at >= APART_MS ? describeProgress(before, run) : null);
     if (sentence === null) return null;
     this.#said = run;
     this.#at = now;
@@ -22,7 +22,7 @@ export class Announcer {
   }
 }
 
-function urgentNews(before: Run | null, run: Run): string | null {
+function describeChange(before: Run | null, run: Run): string | null {
   if (before?.run_id === run.run_id && before.status === run.status && run.errors <= before.errors) return null;
   const end = formatDuration(run.elapsed_ms);
   switch (run.status) {
@@ -43,7 +43,7 @@ function urgentNews(before: Run | null, run: Run): string | null {
   }
 }
 
-function news(before: Run | null, run: Run): string | null {
+function describeProgress(before: Run | null, run: Run): string | null {
   if (run.status === "pending") return null;
   if (before?.run_id !== run.run_id || before.status !== run.status) return `${run.name} is running.`;
   if (before.tasks_done === run.tasks_done && before.tasks_skipped === run.tasks_skipped) return null;

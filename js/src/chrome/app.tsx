@@ -5,14 +5,14 @@ import { effect, signal, type Signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { Drawer } from "../details/drawer";
-import { Stage } from "../draw/canvas";
+import { ChartCanvas } from "../draw/canvas";
 import { Icon } from "../elements/icon";
-import { press } from "../input/keys";
+import { handleKey } from "../input/keys";
 import { listenToPointer } from "../input/pointer";
-import type { Link } from "../kernel/connection";
+import type { KernelConnection } from "../kernel/connection";
 import { AXIS_HEIGHT } from "../layout/sizes";
 import type { Store } from "../store/store";
-import { dress, type Skin, watchTheme } from "../theme/theme";
+import { applyTheme, type Theme, watchTheme } from "../theme/theme";
 import { View } from "../view/view";
 import { Announcer } from "./announcer";
 import { Gutter } from "./gutter";
@@ -27,16 +27,16 @@ let views = 0;
 
 interface Props {
   view: View;
-  link: Link | null;
+  connection: KernelConnection | null;
   controls: KernelControls | null;
-  skin: Signal<Skin>;
+  theme: Signal<Theme>;
   sentence: Signal<string>;
   prefix: string;
 }
 
-/** Shows a store in `host` until `end` aborts. Without a link it is a saved trace: no kernel, and so no controls. */
+/** Shows a store in `host` until `end` aborts. Without a connection it is a saved trace: no kernel, and so no controls. */
 export function mount(
-  host: HTMLElement, store: Store, link: Link | null, controls: KernelControls | null, end: AbortSignal,
+  host: HTMLElement, store: Store, connection: KernelConnection | null, controls: KernelControls | null, end: AbortSignal,
 ): View {
   const root = document.createElement("div");
   root.className = "ensemble-timeline";
@@ -47,9 +47,9 @@ export function mount(
   }, { signal: end });
   host.append(root);
   const view = new View(store, end);
-  const skin = signal(dress(root));
+  const theme = signal(applyTheme(root));
   const sentence = signal("");
-  watchTheme(root, () => (skin.value = dress(root)), end);
+  watchTheme(root, () => (theme.value = applyTheme(root)), end);
   root.addEventListener("keydown", (event) => onKey(event, view), { signal: end });
   announce(view, sentence, end);
   // Style sheets turn and blink only what is alive, so that a view of a run that is over rests entirely (W5).
@@ -59,7 +59,7 @@ export function mount(
   });
   end.addEventListener("abort", unlive);
   views += 1;
-  render(<App view={view} link={link} controls={controls} skin={skin} sentence={sentence} prefix={`et${views}-`} />, root);
+  render(<App view={view} connection={connection} controls={controls} theme={theme} sentence={sentence} prefix={`et${views}-`} />, root);
   end.addEventListener("abort", () => {
     render(null, root);
     root.remove();
@@ -67,32 +67,32 @@ export function mount(
   return view;
 }
 
-function App({ view, link, controls, skin, sentence, prefix }: Props) {
+function App({ view, connection, controls, theme, sentence, prefix }: Props) {
   return (
     <>
-      <StatusLine view={view} link={link}>
-        {link && controls && <controls.Stop link={link} run={view.store.run.value} />}
+      <StatusLine view={view} connection={connection}>
+        {connection && controls && <controls.Stop connection={connection} run={view.store.run.value} />}
       </StatusLine>
-      {link && controls && <controls.ReviewPanel view={view} link={link} />}
-      <Chart view={view} skin={skin} prefix={prefix} />
-      <Drawer view={view} link={link} />
+      {connection && controls && <controls.ReviewPanel view={view} connection={connection} />}
+      <Chart view={view} theme={theme} prefix={prefix} />
+      <Drawer view={view} connection={connection} />
       <div class="et-hidden" role="status" aria-live="polite">{sentence}</div>
     </>
   );
 }
 
-function Chart({ view, skin, prefix }: { view: View; skin: Signal<Skin>; prefix: string }) {
+function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme>; prefix: string }) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const scrollbar = useRef<HTMLDivElement>(null);
   const hover = useRef(signal<Hover | null>(null)).current;
   useEffect(() => {
     const element = canvas.current as HTMLCanvasElement;
     const end = new AbortController();
-    const stage = new Stage(view, element, skin.value, end.signal);
-    const undress = effect(() => stage.dress(skin.value));
+    const chartCanvas = new ChartCanvas(view, element, theme.value, end.signal);
+    const stopTheming = effect(() => chartCanvas.setTheme(theme.value));
     listenToPointer(view, element, (hit, x, y) => (hover.value = hit ? { row: hit.row, x, y } : null), end.signal);
     return () => {
-      undress();
+      stopTheming();
       end.abort();
     };
   }, [view]);
@@ -130,9 +130,9 @@ function Tools({ view }: { view: View }) {
   const isAway = view.follow.value === "off" && view.store.isTicking;
   return (
     <div class="et-tools">
-      <button class="et-button" aria-label="Fit the whole run" title="Fit the whole run (f)" onClick={() => view.fit()}><Icon sign="fit" /></button>
-      <button class="et-button" aria-label="Zoom in" title="Zoom in (+, or ctrl with the wheel)" onClick={() => view.zoom(middle(), ZOOM, now())}><Icon sign="plus" /></button>
-      <button class="et-button" aria-label="Zoom out" title="Zoom out (−)" onClick={() => view.zoom(middle(), 1 / ZOOM, now())}><Icon sign="minus" /></button>
+      <button class="et-button" aria-label="Fit the whole run" title="Fit the whole run (f)" onClick={() => view.fit()}><Icon name="fit" /></button>
+      <button class="et-button" aria-label="Zoom in" title="Zoom in (+, or ctrl with the wheel)" onClick={() => view.zoom(middle(), ZOOM, now())}><Icon name="plus" /></button>
+      <button class="et-button" aria-label="Zoom out" title="Zoom out (−)" onClick={() => view.zoom(middle(), 1 / ZOOM, now())}><Icon name="minus" /></button>
       {isAway && <button class="et-live" title="Follow the run again" onClick={() => view.goLive()}>Live</button>}
     </div>
   );
@@ -161,7 +161,7 @@ function onKey(event: KeyboardEvent, view: View): void {
   if (isButton && (event.key === "Enter" || event.key === " ")) return;
   // In the drawer the arrows scroll its text; only Escape is ours there.
   if (target.closest(".et-drawer") && event.key !== "Escape") return;
-  if (!press(view, event.key, view.store.elapsed(performance.now()))) return;
+  if (!handleKey(view, event.key, view.store.elapsed(performance.now()))) return;
   event.preventDefault();
   event.stopPropagation();
 }

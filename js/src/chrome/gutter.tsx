@@ -1,7 +1,7 @@
 // The names of the rows beside the canvas: a treegrid that readers can walk, of the rows on screen only (W10). Left of
 // the same pixels that the canvas paints, so both take their heights from the layout.
 
-import { Icon, signOf } from "../elements/icon";
+import { Icon, iconOf } from "../elements/icon";
 import type { Track } from "../layout/tracks";
 import type { View } from "../view/view";
 import { isHandler } from "../wire/predicates";
@@ -17,7 +17,7 @@ export function Gutter({ view, prefix }: { view: View; prefix: string }) {
   const shown = tracks
     .map((track, index) => ({ track, index }))
     .filter(({ track }) => track.y + track.height > top && track.y < bottom);
-  const current = view.track;
+  const current = view.selectedTrack;
   return (
     <div class="et-gutter" role="treegrid" tabIndex={0} aria-label="Rows of the timeline" aria-rowcount={tracks.length}
       aria-activedescendant={current ? `${prefix}${current.id}` : undefined}>
@@ -47,7 +47,7 @@ function TrackRow({ view, track, index, isCurrent, prefix }: RowProps) {
   return (
     <div id={`${prefix}${track.id}`} role="row" class={`et-row et-row-${track.kind}`} data-status={row.status}
       aria-level={track.depth + 1} aria-rowindex={index + 1} aria-selected={isCurrent}
-      aria-expanded={track.hasChildren ? track.isOpen : undefined}
+      aria-expanded={track.hasChildren ? track.isExpanded : undefined}
       style={{ top: `${track.y}px`, height: `${track.height}px` }}
       onClick={open} onDblClick={() => view.focus(row, view.age.value)}>
       <span role="gridcell" class="et-label" title={row.description ?? row.name}>
@@ -57,17 +57,17 @@ function TrackRow({ view, track, index, isCurrent, prefix }: RowProps) {
             event.stopPropagation();
             view.toggle(track.id);
           }}>
-            <Icon sign={track.isOpen ? "down" : "right"} size={14} />
+            <Icon name={track.isExpanded ? "down" : "right"} size={14} />
           </span>
         )}
         {track.isWorker && <span class="et-hook" aria-hidden="true">↳</span>}
-        <span class="et-sign" title={STATUS_NAMES[row.status]}><Icon sign={signOf(row.status)} /></span>
+        <span class="et-sign" title={STATUS_NAMES[row.status]}><Icon name={iconOf(row.status)} /></span>
         {row.agent && !isHandler(row) && !track.isWorker && <abbr class="et-agent" title={row.agent}>{monogram(row.agent)}</abbr>}
         <span class="et-title">
           {row.name}{track.isWorker && row.agent && <span class="et-worker-role"> · {row.agent}</span>}
         </span>
-        {track.hasChildren && !track.isOpen && track.errors > 0 && (
-          <span class="et-inner-errors"><Icon sign="error" size={11} />{track.errors}</span>
+        {track.hasChildren && !track.isExpanded && track.errors > 0 && (
+          <span class="et-inner-errors"><Icon name="error" size={11} />{track.errors}</span>
         )}
       </span>
       <span role="gridcell" class="et-hidden">{STATUS_NAMES[row.status]}</span>

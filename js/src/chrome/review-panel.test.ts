@@ -3,19 +3,19 @@
 // Holds W13: questions to a person and their answers.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Bench } from "../testing/page";
+import { TestPage } from "../testing/page";
 import { delta, row, run, snapshot, wire } from "../testing/runs";
 import type { Review, Run } from "../wire/rows";
 
 const VERDICTS: Review["verdicts"] = ["approve", "edit", "retry", "reject", "exit_early"];
 const HOSTILE = "<img src=x onerror=alert(1)>";
 
-let bench: Bench;
+let page: TestPage;
 
 beforeEach(() => {
-  bench = new Bench();
+  page = new TestPage();
 });
-afterEach(() => bench.close());
+afterEach(() => page.close());
 
 const review = (more: Partial<Review> = {}): Review =>
   ({ subject: "output", text: HOSTILE, verdicts: VERDICTS, deadline_ms: 61_000, on_timeout: "continue", ...more });
@@ -29,27 +29,27 @@ async function ask(more: Partial<Review> = {}, state: Partial<Run> = {}): Promis
       review: review(more),
     }),
   ];
-  bench.kernel.snapshot = wire(snapshot({ run: run({ waiting: ["r"], ...state }), phases: [], rows }));
-  bench.show();
-  bench.kernel.post({ kind: "pong", nonce: 1 });
-  await bench.turn();
-  bench.kernel.post({ kind: "details", span_id: "r", messages: [], input: `${HOSTILE} and all the rest` });
-  await bench.turn();
+  page.kernel.snapshot = wire(snapshot({ run: run({ waiting: ["r"], ...state }), phases: [], rows }));
+  page.show();
+  page.kernel.post({ kind: "pong", nonce: 1 });
+  await page.nextFrame();
+  page.kernel.post({ kind: "details", span_id: "r", messages: [], input: `${HOSTILE} and all the rest` });
+  await page.nextFrame();
 }
 
-const panel = (): HTMLElement | null => bench.place.querySelector(".et-review");
-const field = (): HTMLTextAreaElement => bench.place.querySelector("textarea") as HTMLTextAreaElement;
-const answers = (): unknown[] => bench.kernel.sent.filter((message) => message.kind === "review");
+const panel = (): HTMLElement | null => page.place.querySelector(".et-review");
+const field = (): HTMLTextAreaElement => page.place.querySelector("textarea") as HTMLTextAreaElement;
+const answers = (): unknown[] => page.kernel.sent.filter((message) => message.kind === "review");
 
 async function click(name: string): Promise<void> {
-  bench.button(name)?.click();
-  await bench.turn();
+  page.button(name)?.click();
+  await page.nextFrame();
 }
 
 async function write(text: string): Promise<void> {
   field().value = text;
   field().dispatchEvent(new Event("input", { bubbles: true }));
-  await bench.turn();
+  await page.nextFrame();
 }
 
 describe("a question", () => {
@@ -60,22 +60,22 @@ describe("a question", () => {
       expect(text).toContain(part);
     }
     expect(panel()?.querySelector("img")).toBeNull();
-    expect(bench.place.textContent).toContain("Waiting for you");
-    for (const name of ["Approve", "Edit…", "Retry…", "Reject…", "End the run"]) expect(bench.button(name)).toBeDefined();
+    expect(page.place.textContent).toContain("Waiting for you");
+    for (const name of ["Approve", "Edit…", "Retry…", "Reject…", "End the run"]) expect(page.button(name)).toBeDefined();
   });
 
   it("offers no answer that makes no sense", async () => {
     await ask({ verdicts: ["approve", "reject"] });
-    for (const name of ["Edit…", "Retry…", "End the run"]) expect(bench.button(name)).toBeUndefined();
+    for (const name of ["Edit…", "Retry…", "End the run"]) expect(page.button(name)).toBeUndefined();
   });
 
   it("is said at once to those who listen, and not with every second of the countdown", async () => {
     await ask();
-    const said = (): string => bench.place.querySelector('[role="alert"]')?.textContent ?? "";
+    const said = (): string => page.place.querySelector('[role="alert"]')?.textContent ?? "";
     const first = said();
     expect(first).toBe("Waiting for you: Is the output of draft good?");
     await vi.advanceTimersByTimeAsync(3000);
-    await bench.turn();
+    await page.nextFrame();
     expect(said()).toBe(first);
   });
 
@@ -89,16 +89,16 @@ describe("a question", () => {
 
   it("asks for all of its text, which the row has only the beginning of", async () => {
     await ask();
-    expect(bench.kernel.sent).toContainEqual({ kind: "details", span_id: "r" });
+    expect(page.kernel.sent).toContainEqual({ kind: "details", span_id: "r" });
   });
 
   it("is gone when it is answered elsewhere, and when the run is over", async () => {
     await ask();
-    bench.kernel.post(delta(1, 2, { run: run({ waiting: [] }) }));
-    await bench.turn();
+    page.kernel.post(delta(1, 2, { run: run({ waiting: [] }) }));
+    await page.nextFrame();
     expect(panel()).toBeNull();
-    bench.kernel.post(delta(2, 3, { run: run({ waiting: ["r"], status: "interrupted" }) }));
-    await bench.turn();
+    page.kernel.post(delta(2, 3, { run: run({ waiting: ["r"], status: "interrupted" }) }));
+    await page.nextFrame();
     expect(panel()).toBeNull();
   });
 });
@@ -152,9 +152,9 @@ describe("an answer", () => {
     await ask();
     await click("Retry…");
     field().dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
-    await bench.turn();
+    await page.nextFrame();
     expect(field()).toBeNull();
-    expect(bench.button("Approve")).toBeDefined();
+    expect(page.button("Approve")).toBeDefined();
   });
 
   it("is written without the keys of the timeline or the notebook", async () => {
@@ -170,15 +170,15 @@ describe("an answer", () => {
 });
 
 it("promises nothing as long as the kernel does not answer, and says where else to", async () => {
-  bench.kernel.snapshot = wire(snapshot({
+  page.kernel.snapshot = wire(snapshot({
     run: run({ waiting: ["r"] }), phases: [],
     rows: [row({ span_id: "r", kind: "review", status: "waiting", start_ms: 0, review: review() })],
   }));
-  bench.show();
-  await bench.turn();
+  page.show();
+  await page.nextFrame();
   await click("Approve");
   expect(answers()).toEqual([]);
   await vi.advanceTimersByTimeAsync(1500);
-  await bench.turn();
+  await page.nextFrame();
   expect(panel()?.textContent).toContain("answer in the input field");
 });

@@ -4,7 +4,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "../elements/icon";
 import { TextBlock } from "../elements/text-block";
-import type { Link } from "../kernel/connection";
+import type { KernelConnection } from "../kernel/connection";
 import type { View } from "../view/view";
 import type { Review, Row, Run, Verdict } from "../wire/rows";
 import { formatClock } from "../wording/numbers";
@@ -33,22 +33,22 @@ const ENDS: Record<string, string> = {
 const HURRY_MS = 30_000;
 
 /** The question that the run waits for, with its buttons; nothing while there is none. */
-export function ReviewPanel({ view, link }: { view: View; link: Link }) {
+export function ReviewPanel({ view, connection }: { view: View; connection: KernelConnection }) {
   const { store } = view;
   store.version.value;
   const run = store.run.value;
-  const row = run?.status === "running" && !link.isGone.value ? store.row(run.waiting[0] ?? "") : undefined;
+  const row = run?.status === "running" && !connection.isLost.value ? store.row(run.waiting[0] ?? "") : undefined;
   const { review } = row ?? {};
   return (
     <>
-      <div class="et-hidden" role="alert">{row && review ? `Waiting for you: ${askedOf(row, review)}` : ""}</div>
-      {row && review && <Question key={row.span_id} row={row} review={review} run={run as Run} view={view} link={link} />}
+      <div class="et-hidden" role="alert">{row && review ? `Waiting for you: ${describeQuestion(row, review)}` : ""}</div>
+      {row && review && <Question key={row.span_id} row={row} review={review} run={run as Run} view={view} connection={connection} />}
     </>
   );
 }
 
 /** What is asked, in a sentence. */
-export function askedOf(row: Row, review: Review): string {
+export function describeQuestion(row: Row, review: Review): string {
   const who = row.agent ?? "The agent";
   switch (review.subject) {
     case "task":
@@ -69,22 +69,22 @@ interface QuestionProps {
   review: Review;
   run: Run;
   view: View;
-  link: Link;
+  connection: KernelConnection;
 }
 
-function Question({ row, review, run, view, link }: QuestionProps) {
+function Question({ row, review, run, view, connection }: QuestionProps) {
   const span = row.span_id;
   const isQuestion = review.subject === "question";
   const [verdict, setVerdict] = useState<Verdict | null>(isQuestion ? "edit" : null);
   const [text, setText] = useState("");
-  useEffect(() => link.wantDetails(span), [span, link]);
+  useEffect(() => connection.wantDetails(span), [span, connection]);
   view.store.version.value; // details come without a change of the row
   const whole = view.store.details(span)?.input ?? null;
-  const control = link.control.value;
-  const isSent = link.answered.value === span;
+  const control = connection.control.value;
+  const isSent = connection.answeredReview.value === span;
   const isReady = control === "live" && !isSent;
   const send = (choice: Verdict, words: string): void => {
-    if (isReady && (words.trim() || !needsText(choice))) link.review(span, choice, words);
+    if (isReady && (words.trim() || !needsText(choice))) connection.review(span, choice, words);
   };
   const choose = (choice: Verdict): void => {
     if (!CHOICES[choice].field) return send(choice, "");
@@ -95,12 +95,12 @@ function Question({ row, review, run, view, link }: QuestionProps) {
     if (!isQuestion) setVerdict(null);
   };
   const others = isQuestion ? review.verdicts.filter((choice) => choice !== "edit") : review.verdicts;
-  const title = askedOf(row, review);
+  const title = describeQuestion(row, review);
   return (
     <section class="et-review" aria-label={title}>
       <div class="et-review-head">
-        <Icon sign="waiting" />
-        <button class="et-link et-review-title" title="Show it in the timeline" onClick={() => view.jump(span)}>{title}</button>
+        <Icon name="waiting" />
+        <button class="et-link et-review-title" title="Show it in the timeline" onClick={() => view.goTo(span)}>{title}</button>
         {row.agent && !isQuestion && <span class="et-review-agent">{row.agent}</span>}
         {run.waiting.length > 1 && <span class="et-badge">+{run.waiting.length - 1} more</span>}
         <span class="et-spring" />

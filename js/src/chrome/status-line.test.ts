@@ -1,32 +1,32 @@
 // @vitest-environment jsdom
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Bench } from "../testing/page";
+import { TestPage } from "../testing/page";
 import { run, snapshot, wire } from "../testing/runs";
 import type { Run } from "../wire/rows";
 
-let bench: Bench;
+let page: TestPage;
 
 beforeEach(() => {
-  bench = new Bench();
+  page = new TestPage();
 });
-afterEach(() => bench.close());
+afterEach(() => page.close());
 
 async function show(state: Partial<Run>): Promise<void> {
-  bench.kernel.snapshot = wire(snapshot({ run: run(state) }));
-  bench.show();
-  await bench.turn();
+  page.kernel.snapshot = wire(snapshot({ run: run(state) }));
+  page.show();
+  await page.nextFrame();
 }
 
 describe("the budget", () => {
   const limits = { max_cost: 1, max_tokens: 20_000, cost: 0.218, tokens: 12_400, share: 0.62, warn_at: 0.8, currency: "USD" };
-  const shown = (): HTMLElement | null => bench.place.querySelector(".et-budget");
+  const shown = (): HTMLElement | null => page.place.querySelector(".et-budget");
 
   it("shows the limit that is nearest, and the cost beside it", async () => {
     await show({ budget: limits, cost: 0.218 });
     expect(shown()?.textContent).toBe("12.4k of 20k tok");
     expect(shown()?.querySelector('[role="meter"]')?.getAttribute("aria-valuenow")).toBe("62");
-    expect(bench.place.querySelector(".et-cost")?.textContent).toBe("$0.218");
+    expect(page.place.querySelector(".et-cost")?.textContent).toBe("$0.218");
   });
 
   it("is worded in its own currency", async () => {
@@ -38,7 +38,7 @@ describe("the budget", () => {
     await show({ budget: { ...limits, max_tokens: null, cost: 0.9 }, cost: 0.9 });
     expect(shown()?.textContent).toBe("⚠ $0.900 of $1.00");
     expect(shown()?.dataset.level).toBe("near");
-    expect(bench.place.querySelector(".et-cost")).toBeNull();
+    expect(page.place.querySelector(".et-cost")).toBeNull();
   });
 });
 
@@ -48,6 +48,6 @@ it.each([
   ["exited_early", "Ended early", "nothing new started"],
 ] as const)("has a state for %s", async (status, word, note) => {
   await show({ status, tasks_skipped: 2 });
-  expect(bench.place.querySelector(".et-word")?.textContent).toBe(word);
-  expect(bench.place.textContent).toContain(note);
+  expect(page.place.querySelector(".et-word")?.textContent).toBe(word);
+  expect(page.place.textContent).toContain(note);
 });

@@ -3,19 +3,19 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { Icon, type Sign } from "../elements/icon";
-import type { Link } from "../kernel/connection";
+import { Icon, type IconName } from "../elements/icon";
+import type { KernelConnection } from "../kernel/connection";
 import { activitiesOf } from "../store/activities";
 import { nextProblem } from "../store/problems";
 import type { View } from "../view/view";
 import type { Run, RunStatus } from "../wire/rows";
 import { formatClock, formatCount, formatDuration, formatMoney, formatPercent, pluralize } from "../wording/numbers";
-import { timeOfDay } from "../wording/text";
+import { formatTimeOfDay } from "../wording/text";
 import { BudgetShare, isCostBudget } from "./budget-meter";
 
 interface Props {
   view: View;
-  link: Link | null;
+  connection: KernelConnection | null;
   /** What only a view with a kernel has: the button that stops the run. */
   children?: ComponentChildren;
 }
@@ -23,7 +23,7 @@ interface Props {
 interface State {
   key: string;
   word: string;
-  sign: Sign;
+  icon: IconName;
 }
 
 const LONG_MS = 2000;
@@ -31,57 +31,57 @@ const MOST_NAMES = 3;
 const MOST_MEANS = 2;
 
 const FINAL: Partial<Record<RunStatus, State>> = {
-  completed: { key: "completed", word: "Completed", sign: "ok" },
-  completed_with_warnings: { key: "warned", word: "Completed with warnings", sign: "warning" },
-  failed: { key: "failed", word: "Failed", sign: "error" },
-  budget_exceeded: { key: "budget", word: "Budget exceeded", sign: "budget" },
-  exited_early: { key: "early", word: "Ended early", sign: "door" },
-  interrupted: { key: "interrupted", word: "Interrupted", sign: "cancelled" },
+  completed: { key: "completed", word: "Completed", icon: "ok" },
+  completed_with_warnings: { key: "warned", word: "Completed with warnings", icon: "warning" },
+  failed: { key: "failed", word: "Failed", icon: "error" },
+  budget_exceeded: { key: "budget", word: "Budget exceeded", icon: "budget" },
+  exited_early: { key: "early", word: "Ended early", icon: "door" },
+  interrupted: { key: "interrupted", word: "Interrupted", icon: "cancelled" },
 };
 
-export function stateOf(run: Run | null, isGone: boolean, isStopping: boolean): State {
-  if (!run || run.status === "pending") return { key: "pending", word: "Not started", sign: "pending" };
+export function stateOf(run: Run | null, isLost: boolean, isStopping: boolean): State {
+  if (!run || run.status === "pending") return { key: "pending", word: "Not started", icon: "pending" };
   const end = FINAL[run.status];
   if (end) return end;
-  if (isGone) return { key: "gone", word: "Kernel gone", sign: "gone" };
-  if (isStopping) return { key: "running", word: "Stopping…", sign: "running" };
-  if (run.waiting.length) return { key: "waiting", word: "Waiting for you", sign: "waiting" };
-  return { key: "running", word: "Running", sign: "running" };
+  if (isLost) return { key: "gone", word: "Kernel gone", icon: "gone" };
+  if (isStopping) return { key: "running", word: "Stopping…", icon: "running" };
+  if (run.waiting.length) return { key: "waiting", word: "Waiting for you", icon: "waiting" };
+  return { key: "running", word: "Running", icon: "running" };
 }
 
-export function StatusLine({ view, link, children }: Props) {
+export function StatusLine({ view, connection, children }: Props) {
   const { store } = view;
   const run = store.run.value;
-  const state = stateOf(run, link?.isGone.value ?? false, link?.isStopping.value ?? false);
+  const state = stateOf(run, connection?.isLost.value ?? false, connection?.isStopping.value ?? false);
   const hasWarnings = useSignal(false);
   return (
     <header class="et-status" data-state={state.key}>
       <div class="et-line">
         <span class="et-state">
-          <Icon sign={state.sign} />
+          <Icon name={state.icon} />
           <span class="et-word">{state.word}</span>
           {run && run.status !== "pending" && <Age view={view} run={run} />}
         </span>
         <strong class="et-name" title={run?.name}>{run?.name ?? "Ensemble"}</strong>
         {run?.is_scripted && <span class="et-badge" title="A scripted model takes part: its replies come from a script">scripted model</span>}
-        {link === null && <SavedBadge view={view} />}
+        {connection === null && <SavedBadge view={view} />}
         <span class="et-spring" />
         {run && <Problems view={view} run={run} hasWarnings={hasWarnings.value} toggle={() => (hasWarnings.value = !hasWarnings.value)} />}
         {children}
       </div>
-      {run && <Facts run={run} view={view} />}
+      {run && <Spend run={run} view={view} />}
       {run && <Progress run={run} />}
       {hasWarnings.value && run && (
         <ul class="et-note" data-hue="wait">{run.warnings.map((text) => <li>{text}</li>)}</ul>
       )}
-      {run && <Ending run={run} />}
+      {run && <EndReason run={run} />}
       {store.fault.value && <p class="et-note" data-hue="wait">Part of the trace could not be read: {store.fault.value}.</p>}
     </header>
   );
 }
 
 /** Why the run ended as it did, where that is not clear from its state. */
-function Ending({ run }: { run: Run }) {
+function EndReason({ run }: { run: Run }) {
   const rest = run.tasks_skipped ? ` ${pluralize(run.tasks_skipped, "task")} did not run; what was done is kept.` : " What was done is kept.";
   if (run.status === "budget_exceeded") return <p class="et-note" data-hue="wait">What is left of the budget is too little for the next model call.{rest}</p>;
   if (run.status === "exited_early") return <p class="et-note" data-hue="wait">A review ended the run: what was running finished, nothing new started.{rest}</p>;
@@ -95,14 +95,14 @@ function Age({ view, run }: { view: View; run: Run }) {
 }
 
 function SavedBadge({ view }: { view: View }) {
-  const time = timeOfDay(view.store.savedAt.value);
+  const time = formatTimeOfDay(view.store.savedAt.value);
   const { rows, details } = view.store.leftOut.value;
   const lacks = [rows ? `lacks ${pluralize(rows, "span")}` : "", details ? `lacks the texts of ${pluralize(details, "span")}` : ""];
   const title = rows || details ? `Kept small: ${lacks.filter(Boolean).join(" and ")}` : undefined;
   return <span class="et-badge" title={title}>saved view{time ? `, ${time}` : ""}</span>;
 }
 
-function Facts({ run, view }: { run: Run; view: View }) {
+function Spend({ run, view }: { run: Run; view: View }) {
   const input = run.input_tokens;
   const cached = input && run.cache_read_tokens ? run.cache_read_tokens / input : null;
   const hasTokens = input != null || run.output_tokens != null;
@@ -112,7 +112,7 @@ function Facts({ run, view }: { run: Run; view: View }) {
       <span class="et-tasks">
         <b>{run.tasks_done}</b>/{run.tasks_total} {run.tasks_total === 1 ? "task" : "tasks"}
       </span>
-      <Now run={run} view={view} />
+      <RunningNow run={run} view={view} />
       <span class="et-spring" />
       {hasTokens && (
         <span class="et-tokens" title="Tokens sent to and received from models">
@@ -131,7 +131,7 @@ function Facts({ run, view }: { run: Run; view: View }) {
 }
 
 /** What runs or blocks now, by name; what came of it once it is over. */
-function Now({ run, view }: { run: Run; view: View }) {
+function RunningNow({ run, view }: { run: Run; view: View }) {
   if (run.status !== "running") {
     const parts = [
       run.tasks_failed ? `${run.tasks_failed} failed` : "",
@@ -148,9 +148,9 @@ function Now({ run, view }: { run: Run; view: View }) {
       {phase && <b>{phase}</b>}
       {run.note && <span class="et-preparing">{run.note}</span>}
       {shown.map((activity) => (
-        <button class="et-link" onClick={() => view.jump(activity.span)} title={`Show ${activity.name}`}>
+        <button class="et-link" onClick={() => view.goTo(activity.span)} title={`Show ${activity.name}`}>
           {activity.name}
-          {activity.means && total <= MOST_MEANS && <span class="et-since">{activity.means}</span>}
+          {activity.doing && total <= MOST_MEANS && <span class="et-since">{activity.doing}</span>}
           <Since began={activity.began} view={view} />
         </button>
       ))}
@@ -181,26 +181,26 @@ function Progress({ run }: { run: Run }) {
 function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; hasWarnings: boolean; toggle: () => void }) {
   const go = (what: "error" | "retry"): void => {
     const span = nextProblem(view.store, what, view.selected.value);
-    if (span) view.jump(span);
+    if (span) view.goTo(span);
   };
   return (
     <span class="et-chips">
       {run.errors > 0 && (
         <button class="et-chip" data-hue="error" aria-label={`${pluralize(run.errors, "error")}: show the next`}
           title={`${pluralize(run.errors, "error")}: show the next`} onClick={() => go("error")}>
-          <Icon sign="error" size={12} />{run.errors}
+          <Icon name="error" size={12} />{run.errors}
         </button>
       )}
       {run.retries > 0 && (
         <button class="et-chip" data-hue="wait" aria-label={`${run.retries} retried: show the next`}
           title={`${run.retries} retried: show the next`} onClick={() => go("retry")}>
-          <Icon sign="retry" size={12} />{run.retries}
+          <Icon name="retry" size={12} />{run.retries}
         </button>
       )}
       {run.warnings.length > 0 && (
         <button class="et-chip" data-hue="wait" aria-expanded={hasWarnings} aria-label={pluralize(run.warnings.length, "warning")}
           title={run.warnings.join("\n")} onClick={toggle}>
-          <Icon sign="warning" size={12} />{run.warnings.length}
+          <Icon name="warning" size={12} />{run.warnings.length}
         </button>
       )}
     </span>

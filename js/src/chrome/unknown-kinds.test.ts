@@ -4,10 +4,10 @@
 
 import { beforeAll, describe, expect, it } from "vitest";
 import { markAt } from "../layout/hit-test";
-import { Arranger, type Track } from "../layout/tracks";
+import { LayoutBuilder, type Track } from "../layout/tracks";
 import { activitiesOf } from "../store/activities";
 import { nextProblem } from "../store/problems";
-import { Bench } from "../testing/page";
+import { TestPage } from "../testing/page";
 import { paint, silenceCanvas } from "../testing/painting";
 import { row, run, snapshot, stored, wire } from "../testing/runs";
 import { PALETTES } from "../theme/palette";
@@ -30,8 +30,8 @@ describe.each(KINDS)("a span of the unknown kind %j", (kind) => {
   it("is read, and belongs to its task", () => {
     expect(readMessage(wire(snapshot({ rows })))).toMatchObject({ rows: [{ span_id: "t" }, { kind }, { span_id: "c" }] });
     const store = stored({ rows, phases: [] });
-    expect(store.home("s")).toBe("t");
-    expect(store.home("c")).toBe("t");
+    expect(store.ownerOf("s")).toBe("t");
+    expect(store.ownerOf("c")).toBe("t");
     expect(nextProblem(store, "error", null)).toBe("c");
   });
 
@@ -45,16 +45,16 @@ describe.each(KINDS)("a span of the unknown kind %j", (kind) => {
   it("is a plain bar in the row of its task, which can be pointed at, and is in that of a collapsed phase", () => {
     const phase = row({ span_id: "p", kind: "phase", name: "research", start_ms: 0 });
     const store = stored({ rows: [phase, { ...task, parent_id: "p" }, odd, inside] });
-    const open = new Arranger().arrange(store, new Set());
+    const open = new LayoutBuilder().build(store, new Set());
     const track = open.tracks[1] as Track;
     expect(track.marks.map((mark) => [mark.row.span_id, mark.shape])).toContainEqual(["s", "plain"]);
     expect(markAt(track, 600, 15, 1000, 5)?.row.span_id).toBe("s");
-    const closed = new Arranger().arrange(store, new Set(["p"]));
+    const closed = new LayoutBuilder().build(store, new Set(["p"]));
     expect(closed.tracks[0]?.marks.map((mark) => mark.row.span_id)).toContain("s");
   });
 
   it("is a row of its own where nothing known is around it", () => {
-    const alone = new Arranger().arrange(stored({ rows: [{ ...odd, parent_id: null }], phases: [] }), new Set());
+    const alone = new LayoutBuilder().build(stored({ rows: [{ ...odd, parent_id: null }], phases: [] }), new Set());
     expect(alone.tracks.map((track) => [track.id, track.marks.length])).toEqual([["s", 1]]);
   });
 
@@ -69,24 +69,24 @@ describe.each(KINDS)("a span of the unknown kind %j", (kind) => {
   });
 
   it("has its facts, its texts and its place in the drawer, and its task in the gutter", async () => {
-    const page = new Bench();
+    const page = new TestPage();
     page.kernel.snapshot = wire(snapshot({ rows, phases: [], run: run({ active: [{ span_id: "s", kind, name: "inspect", since_ms: 100 }] }) }));
     page.show();
-    await page.turn();
+    await page.nextFrame();
     expect(page.place.querySelector(".et-row")?.textContent).toContain("web");
     const gutter = page.place.querySelector(".et-gutter") as HTMLElement;
     const press = (key: string): boolean => gutter.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
     for (const key of ["ArrowDown", "ArrowRight", "Enter"]) press(key);
-    await page.turn();
+    await page.nextFrame();
     expect(page.kernel.sent.at(-1)).toEqual({ kind: "details", span_id: "s" });
     page.kernel.post({ kind: "details", span_id: "s", messages: [], input: "what went in", output: "what came out" });
-    await page.turn();
+    await page.nextFrame();
     const drawer = page.place.querySelector(".et-drawer")?.textContent ?? "";
     for (const part of ["inspect", "600 ms", "4,100", "$0.500", "Input", "what went in", "what came out", kindTitle(kind)]) {
       expect(drawer).toContain(part);
     }
     page.place.querySelector(".et-canvas")?.dispatchEvent(new MouseEvent("pointermove", { bubbles: true, clientX: 200, clientY: 45 }));
-    await page.turn();
+    await page.nextFrame();
     expect(page.place.querySelector(".et-tooltip")?.textContent).toContain("inspect");
     await page.close();
   });

@@ -4,7 +4,7 @@
 import { useState } from "preact/hooks";
 import { TextBlock } from "../elements/text-block";
 import type { ChatMessage } from "../wire/messages";
-import { pretty } from "../wording/text";
+import { prettyPrint } from "../wording/text";
 
 const ROLES: Record<string, string> = { system: "System", user: "Prompt", assistant: "Model", tool: "Tool result" };
 
@@ -38,11 +38,11 @@ function Bubble({ message, isGrowing = false }: { message: ChatMessage; isGrowin
   return (
     <article class="et-bubble" data-role={message.role}>
       <h4 class="et-role">{role}{message.name ? ` · ${message.name}` : ""}</h4>
-      {message.text && <TextBlock text={message.role === "tool" ? pretty(message.text) : message.text} isMono={message.role === "tool"} isGrowing={isGrowing} />}
+      {message.text && <TextBlock text={message.role === "tool" ? prettyPrint(message.text) : message.text} isMono={message.role === "tool"} isGrowing={isGrowing} />}
       {message.tool_calls?.map((call) => (
         <div class="et-request">
           <span class="et-request-name">▪ {call.name}</span>
-          <TextBlock text={pretty(call.arguments)} isMono />
+          <TextBlock text={prettyPrint(call.arguments)} isMono />
         </div>
       ))}
     </article>

@@ -1,15 +1,15 @@
 // @vitest-environment jsdom
 
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { Bench } from "../testing/page";
+import { TestPage } from "../testing/page";
 import { row, run, snapshot, wire } from "../testing/runs";
 
-let bench: Bench;
+let page: TestPage;
 
 beforeEach(() => {
-  bench = new Bench();
+  page = new TestPage();
 });
-afterEach(() => bench.close());
+afterEach(() => page.close());
 
 it("words money in the currency of the run, in its head, its facts and its tables", async () => {
   const rows = [
@@ -17,16 +17,16 @@ it("words money in the currency of the run, in its head, its facts and its table
     row({ span_id: "a", kind: "llm", parent_id: "t", model: "gpt", start_ms: 0, end_ms: 400, cost: 0.25, currency: "EUR" }),
     row({ span_id: "b", kind: "llm", parent_id: "t", model: "gpt", start_ms: 400, end_ms: 900, cost: 0.5, currency: "EUR" }),
   ];
-  bench.kernel.snapshot = wire(snapshot({ run: run({ currency: "EUR" }), phases: [], rows }));
-  bench.show();
-  await bench.turn();
-  bench.place.querySelector<HTMLElement>(".et-row")?.click();
-  await bench.turn();
-  const drawer = (): string => bench.place.querySelector(".et-drawer")?.textContent ?? "";
-  expect(bench.place.querySelector(".et-drawer-facts")?.textContent).toContain("€0.750");
+  page.kernel.snapshot = wire(snapshot({ run: run({ currency: "EUR" }), phases: [], rows }));
+  page.show();
+  await page.nextFrame();
+  page.place.querySelector<HTMLElement>(".et-row")?.click();
+  await page.nextFrame();
+  const drawer = (): string => page.place.querySelector(".et-drawer")?.textContent ?? "";
+  expect(page.place.querySelector(".et-drawer-facts")?.textContent).toContain("€0.750");
   expect(drawer()).toContain("Σ €0.750");
-  bench.button("Tokens & cost")?.click();
-  await bench.turn();
-  for (const amount of ["€0.250", "€0.500", "€0.750"]) expect(bench.place.querySelector("table")?.textContent).toContain(amount);
-  expect(bench.place.textContent).not.toContain("$");
+  page.button("Tokens & cost")?.click();
+  await page.nextFrame();
+  for (const amount of ["€0.250", "€0.500", "€0.750"]) expect(page.place.querySelector("table")?.textContent).toContain(amount);
+  expect(page.place.textContent).not.toContain("$");
 });

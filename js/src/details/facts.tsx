@@ -8,7 +8,7 @@ import { answerOf, fieldLabel, STATUS_NAMES, waitOf } from "../wording/labels";
 import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
 
 /** Whatever is known of a span besides its texts; what is unknown is left out. */
-export function Facts({ row, view }: { row: Row; view: View }) {
+export function SpanFacts({ row, view }: { row: Row; view: View }) {
   const facts: [string, ComponentChildren][] = [];
   const add = (name: string, value: ComponentChildren): void => {
     if (value != null && value !== "" && value !== false) facts.push([name, value]);
@@ -58,7 +58,7 @@ const tokensOut = (row: Row): string =>
   `${formatExactCount(row.output_tokens)}${row.reasoning_tokens ? ` (${formatExactCount(row.reasoning_tokens)} reasoning)` : ""}`;
 
 const Step = ({ row, name, view }: { row: Row; name: string; view: View }) =>
-  <button class="et-link" onClick={() => view.jump(row.span_id)}>{name}</button>;
+  <button class="et-link" onClick={() => view.goTo(row.span_id)}>{name}</button>;
 
 function Names({ names, view }: { names: readonly string[]; view: View }) {
   const spanOf = (name: string): string | undefined =>
@@ -67,7 +67,7 @@ function Names({ names, view }: { names: readonly string[]; view: View }) {
     <>
       {names.map((name) => {
         const span = spanOf(name);
-        return span ? <button class="et-link" onClick={() => view.jump(span)}>{name}</button> : <span>{name} </span>;
+        return span ? <button class="et-link" onClick={() => view.goTo(span)}>{name}</button> : <span>{name} </span>;
       })}
     </>
   );

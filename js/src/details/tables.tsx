@@ -1,6 +1,6 @@
 // The tables of the drawer: the attempts of a call, and who spent what.
 
-import { Icon, signOf } from "../elements/icon";
+import { Icon, iconOf } from "../elements/icon";
 import type { View } from "../view/view";
 import type { Row } from "../wire/rows";
 import { STATUS_NAMES } from "../wording/labels";
@@ -14,7 +14,7 @@ export function AttemptTable({ rows, view }: { rows: readonly Row[]; view: View 
       <tbody>
         {rows.map((row) => (
           <tr onClick={() => view.select(row.span_id)}>
-            <td><span class="et-sign" data-status={row.status}><Icon sign={signOf(row.status)} /></span> {row.attempt ?? "?"}{row.max_attempts ? ` of ${row.max_attempts}` : ""}</td>
+            <td><span class="et-sign" data-status={row.status}><Icon name={iconOf(row.status)} /></span> {row.attempt ?? "?"}{row.max_attempts ? ` of ${row.max_attempts}` : ""}</td>
             <td class="et-wide">{row.retry_reason ?? row.error_message ?? row.error_type ?? STATUS_NAMES[row.status]}</td>
             <td class="et-number">{row.start_ms != null && row.end_ms != null ? formatDuration(row.end_ms - row.start_ms) : ""}</td>
             <td class="et-number">{row.backoff_ms != null ? formatDuration(row.backoff_ms) : ""}</td>

@@ -1,34 +1,34 @@
 // The way of work from row to row: to the worker and back (W3).
 
 import { AXIS_HEIGHT, LANE_HEIGHT } from "../layout/sizes";
-import type { Handover } from "../layout/tracks";
-import { place, type Scene, topOf } from "./scene";
-import type { Box, Brush } from "./strokes";
+import type { WorkArrow } from "../layout/tracks";
+import { boxOf, type Scene, topOf } from "./scene";
+import type { Box, Surface } from "./strokes";
 
-const MOST_HANDOVERS = 60;
+const MOST_ARROWS = 60;
 
 /** Work on its way from row to row: faint, but strong for the span that is selected or under the pointer (W3). */
-export function drawHandovers(brush: Brush, scene: Scene): void {
+export function drawArrows(surface: Surface, scene: Scene): void {
   const top = scene.scrollTop;
   const bottom = top + scene.height - AXIS_HEIGHT;
-  const seen = scene.layout.handovers.filter(({ from, to }) => to.y + to.height > top && from.y < bottom);
-  const picked = (one: Handover): boolean =>
+  const seen = scene.layout.arrows.filter(({ from, to }) => to.y + to.height > top && from.y < bottom);
+  const picked = (one: WorkArrow): boolean =>
     [scene.selected, scene.hovered].some((span) => span !== null && (span === one.by.row.span_id || span === one.to.id));
-  const faint = seen.length > MOST_HANDOVERS ? [] : seen.filter((one) => !picked(one));
+  const faint = seen.length > MOST_ARROWS ? [] : seen.filter((one) => !picked(one));
   for (const one of [...faint, ...seen.filter(picked)]) {
     const frame = one.to.marks.find((mark) => mark.shape === "task" || mark.shape === "work");
-    const by = place(scene, one.by, topOf(scene, one.from));
-    const worker = frame && place(scene, { ...frame, height: LANE_HEIGHT }, topOf(scene, one.to));
-    if (by && worker) drawHandover(brush, by, worker, one.by.to !== null && frame.to !== null, picked(one));
+    const by = boxOf(scene, one.by, topOf(scene, one.from));
+    const worker = frame && boxOf(scene, { ...frame, height: LANE_HEIGHT }, topOf(scene, one.to));
+    if (by && worker) drawArrow(surface, by, worker, one.by.to !== null && frame.to !== null, picked(one));
   }
 }
 
 /** Work goes down to its worker and comes back: two lines with heads, strong for what is pointed at. */
-export function drawHandover({ ctx, skin }: Brush, by: Box, worker: Box, isBack: boolean, isStrong: boolean): void {
+export function drawArrow({ ctx, theme }: Surface, by: Box, worker: Box, isBack: boolean, isStrong: boolean): void {
   const middle = worker.y + Math.min(worker.h, 24) / 2;
   const [left, right] = [worker.x - 6, worker.x + worker.w + 6];
   const [start, end] = [by.y + by.h, by.x + by.w - 4];
-  ctx.strokeStyle = ctx.fillStyle = isStrong ? skin.text : skin.hues.tool;
+  ctx.strokeStyle = ctx.fillStyle = isStrong ? theme.text : theme.hues.tool;
   ctx.globalAlpha = isStrong ? 1 : 0.55;
   ctx.lineWidth = isStrong ? 1.75 : 1.25;
   ctx.lineJoin = "round";

@@ -6,15 +6,15 @@
 import type { Mark } from "../layout/marks";
 import { type Shape, SHAPES } from "../layout/shapes";
 import type { Hue } from "../theme/palette";
-import { glyphOf, modelOf } from "../wording/labels";
+import { modelOf, signOf } from "../wording/labels";
 import { formatCount, formatDuration } from "../wording/numbers";
 import { drawBead, drawNotch } from "./beads";
-import { type Box, type Brush, fill, labelFont, measure, outline, overlay, ROUND, stroke } from "./strokes";
+import { type Box, fill, labelFont, measure, outline, overlay, ROUND, stroke, type Surface } from "./strokes";
 import { drawGap, drawReview } from "./waits";
 
 const GLYPH = 7;
 
-type Draw = (brush: Brush, mark: Mark, box: Box) => void;
+type Draw = (surface: Surface, mark: Mark, box: Box) => void;
 
 /** How each shape is drawn. */
 const DRAWINGS: Record<Shape, Draw> = {
@@ -26,12 +26,12 @@ const DRAWINGS: Record<Shape, Draw> = {
 };
 
 /** Draws one mark whose interval is on screen; its label is left out where the bar is too small for it. */
-export function drawMark(brush: Brush, mark: Mark, box: Box): void {
-  DRAWINGS[mark.shape](brush, mark, box);
+export function drawMark(surface: Surface, mark: Mark, box: Box): void {
+  DRAWINGS[mark.shape](surface, mark, box);
 }
 
-function drawBar(brush: Brush, mark: Mark, box: Box): void {
-  const { ctx, skin } = brush;
+function drawBar(surface: Surface, mark: Mark, box: Box): void {
+  const { ctx, theme } = surface;
   const status = mark.row.status;
   const isCut = status === "cancelled" || status === "interrupted";
   const hue: Hue = status === "error" ? "error" : isCut ? "idle" : SHAPES[mark.shape].hue;
@@ -39,53 +39,53 @@ function drawBar(brush: Brush, mark: Mark, box: Box): void {
   const isHollow = mark.shape === "delegation" && hue === "tool";
   outline(ctx, box, isOpen ? "open" : isCut ? "torn" : mark.shape === "delegation" ? "arrow" : "closed", ROUND);
   if (isHollow) {
-    fill(ctx, skin.background, 1);
-    fill(ctx, skin.hues.tool, 0.16);
-    if (isOpen) overlay(brush, "stripes", skin.hues.tool, 0.18);
+    fill(ctx, theme.background, 1);
+    fill(ctx, theme.hues.tool, 0.16);
+    if (isOpen) overlay(surface, "stripes", theme.hues.tool, 0.18);
     ctx.lineWidth = 1.5;
-    stroke(ctx, skin.hues.tool, 1);
+    stroke(ctx, theme.hues.tool, 1);
   } else if (hue === "error" && box.w > 5) {
-    fill(ctx, skin.background, 1);
-    fill(ctx, skin.hues.error, 0.14);
-    overlay(brush, "hatch", skin.hues.error, 0.5);
+    fill(ctx, theme.background, 1);
+    fill(ctx, theme.hues.error, 0.14);
+    overlay(surface, "hatch", theme.hues.error, 0.5);
     ctx.save();
     ctx.clip();
     ctx.lineWidth = 4;
-    stroke(ctx, skin.hues.error, 1);
+    stroke(ctx, theme.hues.error, 1);
     ctx.restore();
   } else {
-    fill(ctx, skin.hues[hue], isCut ? 0.75 : 1);
-    if (isOpen) overlay(brush, "stripes", skin.inks[hue], 0.2);
-    else if (isCut) overlay(brush, "back-hatch", skin.background, 0.4);
+    fill(ctx, theme.hues[hue], isCut ? 0.75 : 1);
+    if (isOpen) overlay(surface, "stripes", theme.labelColors[hue], 0.2);
+    else if (isCut) overlay(surface, "back-hatch", theme.background, 0.4);
   }
-  if (isHollow) drawLabel(brush, mark, box, skin.text, skin.hues.tool);
-  else if (hue === "error") drawLabel(brush, mark, box, skin.text, skin.hues.error, skin.background);
-  else drawLabel(brush, mark, box, skin.inks[hue], skin.inks[hue]);
+  if (isHollow) drawLabel(surface, mark, box, theme.text, theme.hues.tool);
+  else if (hue === "error") drawLabel(surface, mark, box, theme.text, theme.hues.error, theme.background);
+  else drawLabel(surface, mark, box, theme.labelColors[hue], theme.labelColors[hue]);
 }
 
-function drawTask(brush: Brush, mark: Mark, box: Box): void {
-  const { ctx, skin } = brush;
+function drawTask(surface: Surface, mark: Mark, box: Box): void {
+  const { ctx, theme } = surface;
   const status = mark.row.status;
   const isError = status === "error";
   const isCut = status === "cancelled" || status === "interrupted" || status === "skipped";
   outline(ctx, box, mark.to === null ? "open" : isCut ? "torn" : "closed", ROUND + 2);
-  fill(ctx, isError ? skin.hues.error : skin.text, isError ? 0.1 : 0.055);
-  if (isError) overlay(brush, "hatch", skin.hues.error, 0.16);
-  if (isCut) overlay(brush, "back-hatch", skin.hues.idle, 0.24);
+  fill(ctx, isError ? theme.hues.error : theme.text, isError ? 0.1 : 0.055);
+  if (isError) overlay(surface, "hatch", theme.hues.error, 0.16);
+  if (isCut) overlay(surface, "back-hatch", theme.hues.idle, 0.24);
   ctx.lineWidth = isError ? 1.5 : 1;
-  stroke(ctx, isError ? skin.hues.error : skin.text, isError ? 0.9 : 0.16);
+  stroke(ctx, isError ? theme.hues.error : theme.text, isError ? 0.9 : 0.16);
   if (mark.row.critical) {
-    ctx.fillStyle = skin.text;
+    ctx.fillStyle = theme.text;
     ctx.globalAlpha = 0.75;
     ctx.fillRect(box.x, box.y + box.h - 1, box.w, 2);
     ctx.globalAlpha = 1;
   }
 }
 
-function drawPhase(brush: Brush, mark: Mark, box: Box): void {
-  const { ctx, skin } = brush;
+function drawPhase(surface: Surface, mark: Mark, box: Box): void {
+  const { ctx, theme } = surface;
   const isError = mark.row.status === "error";
-  const color = isError ? skin.hues.error : skin.hues.idle;
+  const color = isError ? theme.hues.error : theme.hues.idle;
   const y = Math.round(box.y + box.h / 2);
   ctx.globalAlpha = isError ? 1 : 0.85;
   ctx.fillStyle = color;
@@ -99,25 +99,25 @@ function drawPhase(brush: Brush, mark: Mark, box: Box): void {
 }
 
 /** The ring around what is selected (strong) or under the pointer (soft). */
-export function drawRing(brush: Brush, box: Box, isStrong: boolean): void {
-  const { ctx, skin } = brush;
+export function drawRing(surface: Surface, box: Box, isStrong: boolean): void {
+  const { ctx, theme } = surface;
   const out = isStrong ? 2 : 1.5;
   ctx.beginPath();
   ctx.roundRect(box.x - out, box.y - out, Math.max(box.w, 2) + 2 * out, box.h + 2 * out, ROUND + 2);
   ctx.lineWidth = isStrong ? 2 : 1.5;
-  stroke(ctx, isStrong ? skin.accent : skin.text, isStrong ? 1 : 0.45);
+  stroke(ctx, isStrong ? theme.accent : theme.text, isStrong ? 1 : 0.45);
 }
 
-function drawLabel(brush: Brush, mark: Mark, box: Box, ink: string, glyphInk: string, halo?: string): void {
-  const { ctx, skin } = brush;
+function drawLabel(surface: Surface, mark: Mark, box: Box, ink: string, glyphInk: string, halo?: string): void {
+  const { ctx, theme } = surface;
   if (box.h < 12 || box.w < GLYPH + 8) return;
   const middle = box.y + box.h / 2;
-  const hasGlyph = mark.row.status === "error" || glyphOf(mark.row) !== "";
+  const hasGlyph = mark.row.status === "error" || signOf(mark.row) !== "";
   if (hasGlyph) drawGlyph(ctx, mark, box.x + 5 + GLYPH / 2, middle, glyphInk);
   const start = hasGlyph ? GLYPH + 9 : 6;
   const room = box.w - start - 6;
   if (room < 14) return;
-  ctx.font = labelFont(skin);
+  ctx.font = labelFont(theme);
   const label = labels(mark).find((text) => measure(ctx, text) <= room);
   if (!label) return;
   const x = box.x + start;
@@ -157,7 +157,7 @@ function drawGlyph(ctx: CanvasRenderingContext2D, mark: Mark, x: number, y: numb
     stroke(ctx, color, 1);
     return;
   }
-  const glyph = glyphOf(mark.row);
+  const glyph = signOf(mark.row);
   if (glyph === "↳") {
     ctx.moveTo(x - r, y - r);
     ctx.lineTo(x - r, y + 1);

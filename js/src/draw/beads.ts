@@ -2,15 +2,15 @@
 // where work begins anew.
 
 import type { Mark } from "../layout/marks";
-import { type Box, type Brush, fill, stroke } from "./strokes";
+import { type Box, fill, stroke, type Surface } from "./strokes";
 
 const BEAD = 11;
 
 /** A guardrail (a shield), a look into the memory (a stack) or something else, on a line as long as it took. */
-export function drawBead(brush: Brush, mark: Mark, box: Box): void {
-  const { ctx, skin } = brush;
+export function drawBead(surface: Surface, mark: Mark, box: Box): void {
+  const { ctx, theme } = surface;
   const isError = mark.row.status === "error";
-  const hue = skin.hues[isError ? "error" : "idle"];
+  const hue = theme.hues[isError ? "error" : "idle"];
   const [x, y, r] = [box.x, box.y + box.h / 2, BEAD / 2];
   if (box.w > BEAD) {
     ctx.fillStyle = hue;
@@ -27,8 +27,8 @@ export function drawBead(brush: Brush, mark: Mark, box: Box): void {
     ctx.closePath();
   } else ctx.roundRect(x - r, y - r, BEAD, BEAD, 3);
   ctx.lineWidth = 3;
-  stroke(ctx, skin.background, 1);
-  fill(ctx, isError ? hue : skin.background, 1);
+  stroke(ctx, theme.background, 1);
+  fill(ctx, isError ? hue : theme.background, 1);
   ctx.lineWidth = 1.5;
   stroke(ctx, hue, 1);
   ctx.beginPath();
@@ -48,23 +48,23 @@ export function drawBead(brush: Brush, mark: Mark, box: Box): void {
     ctx.lineTo(x - 0.5, y + 1.5);
     ctx.lineTo(x + 2.5, y - 2);
   }
-  stroke(ctx, isError ? skin.inks.error : hue, 1);
+  stroke(ctx, isError ? theme.labelColors.error : hue, 1);
 }
 
 /** Where work begins anew: a line across the row, and in a disc on it the number of the attempt, or a hook. */
-export function drawNotch(brush: Brush, mark: Mark, box: Box): void {
-  const { ctx, skin } = brush;
+export function drawNotch(surface: Surface, mark: Mark, box: Box): void {
+  const { ctx, theme } = surface;
   const x = Math.round(box.x);
   const y = box.y + box.h - 8;
-  ctx.fillStyle = skin.hues.wait;
+  ctx.fillStyle = theme.hues.wait;
   ctx.fillRect(x - 1, box.y, 2, box.h);
   ctx.beginPath();
   ctx.arc(x, y, 6.5, 0, 2 * Math.PI);
   ctx.lineWidth = 3;
-  stroke(ctx, skin.background, 1);
-  fill(ctx, skin.hues.wait, 1);
-  ctx.fillStyle = skin.inks.wait;
-  ctx.font = `600 9px ${skin.font}`;
+  stroke(ctx, theme.background, 1);
+  fill(ctx, theme.hues.wait, 1);
+  ctx.fillStyle = theme.labelColors.wait;
+  ctx.font = `600 9px ${theme.font}`;
   ctx.textAlign = "center";
   ctx.fillText(mark.label ?? "", x, y + 0.5);
   ctx.textAlign = "left";

@@ -4,21 +4,21 @@
 
 import { effect } from "@preact/signals";
 import { AXIS_HEIGHT } from "../layout/sizes";
-import { matches, type Skin } from "../theme/theme";
+import { matches, type Theme } from "../theme/theme";
 import type { View } from "../view/view";
-import { Painter } from "./painter";
+import { ChartPainter } from "./painter";
 
 const FRAME_MS = 33;
 const CALM_FRAME_MS = 500;
 const AGE_STEP_MS = 200;
 const STRIPES_PX_PER_S = 14;
 
-export class Stage {
+export class ChartCanvas {
   readonly #view: View;
   readonly #canvas: HTMLCanvasElement;
   readonly #ctx: CanvasRenderingContext2D | null;
-  readonly #painter = new Painter();
-  #skin: Skin;
+  readonly #painter = new ChartPainter();
+  #theme: Theme;
   #height = 0;
   #ratio = 1;
   #frame = 0;
@@ -28,11 +28,11 @@ export class Stage {
   #isSeen = true;
   #isEnded = false;
 
-  constructor(view: View, canvas: HTMLCanvasElement, skin: Skin, signal: AbortSignal) {
+  constructor(view: View, canvas: HTMLCanvasElement, theme: Theme, signal: AbortSignal) {
     this.#view = view;
     this.#canvas = canvas;
     this.#ctx = canvas.getContext("2d");
-    this.#skin = skin;
+    this.#theme = theme;
     const stop = effect(() => {
       view.store.version.value;
       view.layout.value;
@@ -52,8 +52,8 @@ export class Stage {
     this.#watch(signal);
   }
 
-  dress(skin: Skin): void {
-    this.#skin = skin;
+  setTheme(theme: Theme): void {
+    this.#theme = theme;
     this.redraw();
   }
 
@@ -88,7 +88,7 @@ export class Stage {
     const now = store.elapsed(performance.now());
     const age = store.isTicking ? Math.floor(now / AGE_STEP_MS) * AGE_STEP_MS : now;
     view.age.value = age;
-    view.settle(now);
+    view.followRun(now);
     if (!this.#ctx || this.#height === 0) return;
     const status = store.run.value?.status;
     this.#painter.paint(this.#ctx, {
@@ -101,9 +101,9 @@ export class Stage {
       isRunning: status === "running",
       isOver: store.isOver,
       selected: view.selected.value,
-      current: view.track?.id ?? null,
+      current: view.selectedTrack?.id ?? null,
       hovered: view.hovered.value,
-      skin: this.#skin,
+      theme: this.#theme,
       ratio: this.#ratio,
       shift: isCalm ? 0 : ((performance.now() / 1000) * STRIPES_PX_PER_S) % 8,
     });

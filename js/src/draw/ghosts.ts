@@ -4,17 +4,17 @@ import type { Mark } from "../layout/marks";
 import { toPixel } from "../layout/time-scale";
 import type { Row } from "../wire/rows";
 import type { Scene } from "./scene";
-import { type Brush, labelFont, measure, shorten, stroke } from "./strokes";
+import { labelFont, measure, shorten, stroke, type Surface } from "./strokes";
 
 const EDGE = 8;
 const LONGEST_GHOST = 300;
 
-export function drawGhostOf(brush: Brush, scene: Scene, mark: Mark, top: number): void {
+export function drawGhost(surface: Surface, scene: Scene, mark: Mark, top: number): void {
   const anchor = Number.isNaN(mark.from) ? scene.now : mark.from;
   const wanted = toPixel(scene.window, scene.width, anchor) + 10;
   // What is still to come stands right of now; what never came has the whole row for its reason.
   const least = scene.isRunning && mark.row.status === "pending" ? Math.min(Math.max(wanted, EDGE), scene.width - 32) : EDGE;
-  drawGhost(brush, mark, ghostLabel(scene, mark.row), top + mark.top, { wanted, least, limit: scene.width - EDGE });
+  drawPill(surface, mark, ghostLabel(scene, mark.row), top + mark.top, { wanted, least, limit: scene.width - EDGE });
 }
 
 /** Why a row has no bar. */
@@ -27,17 +27,17 @@ function ghostLabel(scene: Scene, row: Row): string {
 }
 
 /** Where a ghost may stand: from `wanted` on if it fits, never past `limit`, never before `least`. */
-export interface Place {
+export interface PillPlace {
   readonly wanted: number;
   readonly least: number;
   readonly limit: number;
 }
 
 /** What has no time yet or never got one: a pill that says why, dotted while it may still come, dashed when it won't. */
-export function drawGhost(brush: Brush, mark: Mark, label: string, y: number, { wanted, least, limit }: Place): void {
-  const { ctx, skin } = brush;
+export function drawPill(surface: Surface, mark: Mark, label: string, y: number, { wanted, least, limit }: PillPlace): void {
+  const { ctx, theme } = surface;
   const isPending = mark.row.status === "pending";
-  ctx.font = labelFont(skin);
+  ctx.font = labelFont(theme);
   const text = shorten(ctx, label, Math.min(limit - least - 18, LONGEST_GHOST));
   const w = text ? measure(ctx, text) + 18 : 24;
   const x = Math.max(Math.min(wanted, limit - w), least);
@@ -46,10 +46,10 @@ export function drawGhost(brush: Brush, mark: Mark, label: string, y: number, { 
   ctx.setLineDash(isPending ? [1.5, 3] : [5, 3]);
   ctx.lineCap = isPending ? "round" : "butt";
   ctx.lineWidth = isPending ? 1.25 : 1;
-  stroke(ctx, skin.hues.idle, 0.9);
+  stroke(ctx, theme.hues.idle, 0.9);
   ctx.setLineDash([]);
   ctx.lineCap = "butt";
   if (!text) return;
-  ctx.fillStyle = skin.muted;
+  ctx.fillStyle = theme.muted;
   ctx.fillText(text, x + 9, y + mark.height / 2 + 0.5);
 }

@@ -71,10 +71,10 @@ it("says of a wait what for, of a review what came of it, and of an open one how
   const review = { subject: "output", text: "?", verdicts: [] };
   const asked = row({ span_id: "r", kind: "review", parent_id: "t", status: "waiting", start_ms: 300, review });
   expect(paint([task, asked], { now: 1400 }).texts).toContain("waiting for you 0:01");
-  const answered = { ...asked, status: "ok" as const, end_ms: 900, review: { ...review, decision: "retry" } };
-  expect(paint([task, answered]).texts).toContain("sent back · 600 ms");
-  const late = { ...answered, review: { ...review, decision: "approve", is_timeout: true } };
-  expect(paint([task, late]).texts).toContain("no answer: approved · 600 ms");
+  const answeredReview = { ...asked, status: "ok" as const, end_ms: 900, review: { ...review, decision: "retry" } };
+  expect(paint([task, answeredReview]).texts).toContain("sent back · 600 ms");
+  const overdueDetails = { ...answeredReview, review: { ...review, decision: "approve", is_timeout: true } };
+  expect(paint([task, overdueDetails]).texts).toContain("no answer: approved · 600 ms");
 });
 
 it("names the worker in the bar of a delegation, and a condition that was not met in full", () => {

@@ -25,16 +25,16 @@ function make(ctx: CanvasRenderingContext2D, hatch: Hatch, color: string, ratio:
   const size = Math.max(4, Math.round(TILE * ratio));
   const tile = document.createElement("canvas");
   tile.width = tile.height = size;
-  const pen = tile.getContext("2d");
-  if (!pen) return null;
-  pen.strokeStyle = color;
-  pen.lineWidth = size * (hatch === "stripes" ? 0.36 : 0.16);
+  const tileCtx = tile.getContext("2d");
+  if (!tileCtx) return null;
+  tileCtx.strokeStyle = color;
+  tileCtx.lineWidth = size * (hatch === "stripes" ? 0.36 : 0.16);
   const [bottom, top] = hatch === "back-hatch" ? [0, size] : [size, 0];
-  pen.beginPath();
+  tileCtx.beginPath();
   for (const left of [-size, 0, size]) {
-    pen.moveTo(left - size, bottom + (bottom - top));
-    pen.lineTo(left + 2 * size, top - (bottom - top));
+    tileCtx.moveTo(left - size, bottom + (bottom - top));
+    tileCtx.lineTo(left + 2 * size, top - (bottom - top));
   }
-  pen.stroke();
+  tileCtx.stroke();
   return ctx.createPattern(tile, "repeat");
 }

@@ -4,14 +4,14 @@
 import type { Mark } from "../layout/marks";
 import { SHAPES } from "../layout/shapes";
 import { AXIS_HEIGHT } from "../layout/sizes";
-import { toPixel, type Window } from "../layout/time-scale";
+import { type TimeWindow, toPixel } from "../layout/time-scale";
 import type { Layout, Track } from "../layout/tracks";
-import type { Skin } from "../theme/theme";
+import type { Theme } from "../theme/theme";
 import type { Box } from "./strokes";
 
 export interface Scene {
   readonly layout: Layout;
-  readonly window: Window;
+  readonly window: TimeWindow;
   readonly width: number;
   readonly height: number;
   readonly scrollTop: number;
@@ -24,12 +24,12 @@ export interface Scene {
   /** The track that holds the selection. */
   readonly current: string | null;
   readonly hovered: string | null;
-  readonly skin: Skin;
+  readonly theme: Theme;
   readonly ratio: number;
   readonly shift: number;
 }
 
-export function visible(scene: Scene): Track[] {
+export function visibleTracks(scene: Scene): Track[] {
   const top = scene.scrollTop;
   const bottom = top + scene.height - AXIS_HEIGHT;
   return scene.layout.tracks.filter((track) => track.y + track.height > top && track.y < bottom);
@@ -37,11 +37,11 @@ export function visible(scene: Scene): Track[] {
 
 export const topOf = (scene: Scene, track: Track): number => AXIS_HEIGHT + track.y - scene.scrollTop;
 
-export const isPicked = (mark: Mark, span: string | null): boolean =>
+export const isPointedAt = (mark: Mark, span: string | null): boolean =>
   span !== null && (mark.row.span_id === span || (mark.shape === "attempt" && mark.row.parent_id === span));
 
 /** Where a mark stands on screen, or null when it is outside. What runs ends at now. */
-export function place(scene: Scene, mark: Mark, top: number): Box | null {
+export function boxOf(scene: Scene, mark: Mark, top: number): Box | null {
   const to = mark.to === null || mark.to === Infinity ? Math.max(scene.now, mark.from) : mark.to;
   const left = toPixel(scene.window, scene.width, mark.from);
   const right = toPixel(scene.window, scene.width, to);

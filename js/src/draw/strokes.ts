@@ -1,12 +1,12 @@
 // The strokes that everything on the canvas is made of: outlines, hatches, and text that fits. Pixels only; knows nothing
 // of spans.
 
-import type { Skin } from "../theme/theme";
+import type { Theme } from "../theme/theme";
 import type { Hatch, Patterns } from "./patterns";
 
-export interface Brush {
+export interface Surface {
   readonly ctx: CanvasRenderingContext2D;
-  readonly skin: Skin;
+  readonly theme: Theme;
   readonly patterns: Patterns;
   readonly ratio: number;
   /** How far the stripes of running bars have moved, in pixels. */
@@ -26,7 +26,7 @@ export interface Box {
 export const ROUND = 4;
 const widths = new Map<string, number>();
 
-export const labelFont = (skin: Skin): string => `500 11px ${skin.font}`;
+export const labelFont = (theme: Theme): string => `500 11px ${theme.font}`;
 
 /** How a bar ends on its right. */
 export type Edge = "closed" | "open" | "torn" | "arrow";
@@ -58,14 +58,14 @@ export function outline(ctx: CanvasRenderingContext2D, { x, y, w, h }: Box, edge
   }
 }
 
-export function overlay(brush: Brush, hatch: Hatch, color: string, alpha: number): void {
-  const shift = hatch === "stripes" ? brush.shift : 0;
-  const pattern = brush.patterns.get(brush.ctx, hatch, color, brush.ratio, shift);
+export function overlay(surface: Surface, hatch: Hatch, color: string, alpha: number): void {
+  const shift = hatch === "stripes" ? surface.shift : 0;
+  const pattern = surface.patterns.get(surface.ctx, hatch, color, surface.ratio, shift);
   if (!pattern) return;
-  brush.ctx.globalAlpha = alpha;
-  brush.ctx.fillStyle = pattern;
-  brush.ctx.fill();
-  brush.ctx.globalAlpha = 1;
+  surface.ctx.globalAlpha = alpha;
+  surface.ctx.fillStyle = pattern;
+  surface.ctx.fill();
+  surface.ctx.globalAlpha = 1;
 }
 
 export function fill(ctx: CanvasRenderingContext2D, color: string, alpha: number): void {

@@ -3,19 +3,19 @@
 import type { Mark } from "../layout/marks";
 import { SHAPES } from "../layout/shapes";
 import type { Hue } from "../theme/palette";
-import type { Box, Brush } from "./strokes";
+import type { Box, Surface } from "./strokes";
 
 /**
  * The bars of a track that are too thin for a shape. Those that share a pixel are drawn once, so that the cost follows the
  * pixels on screen and not the spans in the run; errors come last, on top, and none is left out.
  */
-export class Strip {
-  readonly #brush: Brush;
+export class ThinBars {
+  readonly #surface: Surface;
   readonly #drawnTo = new Map<number, number>();
   readonly #boxes: Record<Hue, Box[]> = { idle: [], llm: [], tool: [], wait: [], error: [] };
 
-  constructor(brush: Brush) {
-    this.#brush = brush;
+  constructor(surface: Surface) {
+    this.#surface = surface;
   }
 
   add(mark: Mark, box: Box): void {
@@ -30,9 +30,9 @@ export class Strip {
   }
 
   flush(): void {
-    const { ctx, skin } = this.#brush;
+    const { ctx, theme } = this.#surface;
     for (const hue of ["idle", "llm", "tool", "wait", "error"] as const) {
-      ctx.fillStyle = skin.hues[hue];
+      ctx.fillStyle = theme.hues[hue];
       for (const { x, y, w, h } of this.#boxes[hue]) ctx.fillRect(x, y, w, h);
     }
   }

@@ -25,16 +25,16 @@ const PATHS = {
   gone: "M3 3l10 10M5.5 7.5A3 3 0 0 0 8 12h3.5M8 5.5A3 3 0 0 1 12.5 9",
 } as const;
 
-export type Sign = keyof typeof PATHS;
+export type IconName = keyof typeof PATHS;
 
-export function Icon({ sign, size = 14 }: { sign: Sign; size?: number }) {
-  const isDotted = sign === "pending";
+export function Icon({ name, size = 14 }: { name: IconName; size?: number }) {
+  const isDotted = name === "pending";
   return (
-    <svg class={`et-icon et-icon-${sign}`} viewBox="0 0 16 16" width={size} height={size} aria-hidden="true">
-      <path d={PATHS[sign]} fill={sign === "stop" ? "currentColor" : "none"} stroke="currentColor" stroke-width="1.7"
+    <svg class={`et-icon et-icon-${name}`} viewBox="0 0 16 16" width={size} height={size} aria-hidden="true">
+      <path d={PATHS[name]} fill={name === "stop" ? "currentColor" : "none"} stroke="currentColor" stroke-width="1.7"
         stroke-linecap="round" stroke-linejoin="round" stroke-dasharray={isDotted ? "0.1 2.9" : undefined} />
     </svg>
   );
 }
 
-export const signOf = (status: Status): Sign => (status === "interrupted" ? "cancelled" : status);
+export const iconOf = (status: Status): IconName => (status === "interrupted" ? "cancelled" : status);

@@ -3,30 +3,30 @@
 // Holds W5, W13, W14 and W16 for whole views.
 
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { Bench, Kernel } from "../testing/page";
+import { FakeKernel, TestPage } from "../testing/page";
 import { delta, row, run, snapshot, wire } from "../testing/runs";
 import entry from "./anywidget";
 import { renderSaved } from "./saved-view";
 
-let bench: Bench;
-let kernel: Kernel;
+let page: TestPage;
+let kernel: FakeKernel;
 let place: HTMLElement;
 
 beforeEach(() => {
-  bench = new Bench();
-  ({ kernel, place } = bench);
+  page = new TestPage();
+  ({ kernel, place } = page);
 });
-afterEach(() => bench.close());
+afterEach(() => page.close());
 
-const show = (el = place): HTMLElement => bench.show(el);
-const turn = (): Promise<void> => bench.turn();
-const button = (name: string): HTMLButtonElement | undefined => bench.button(name);
+const show = (el = place): HTMLElement => page.show(el);
+const nextFrame = (): Promise<void> => page.nextFrame();
+const button = (name: string): HTMLButtonElement | undefined => page.button(name);
 
 describe("a live view", () => {
   it("shows state, name and tasks at once, and the rows in a treegrid", async () => {
     show();
     expect(place.textContent).toContain("Running");
-    await turn();
+    await nextFrame();
     const text = place.textContent ?? "";
     for (const part of ["Running", "report", "0/2 tasks", "research", "web", "draft"]) expect(text).toContain(part);
     expect(place.querySelectorAll('[role="treegrid"]').length).toBe(1);
@@ -43,17 +43,17 @@ describe("a live view", () => {
     show();
     expect(button("Stop")?.getAttribute("aria-disabled")).toBe("true");
     kernel.post({ kind: "pong", nonce: 1 });
-    await turn();
+    await nextFrame();
     expect(button("Stop")?.getAttribute("aria-disabled")).toBe("false");
     button("Stop")?.click();
-    await turn();
+    await nextFrame();
     expect(kernel.sent.at(-1)).toEqual({ kind: "stop" });
     expect(button("Stopping…")?.disabled).toBe(true);
   });
 
   it("tells how to stop when nobody answers", async () => {
     show();
-    await turn();
+    await nextFrame();
     expect(place.textContent).not.toContain("notebook's ■");
     await vi.advanceTimersByTimeAsync(1500);
     expect(place.textContent).toContain("press the notebook's ■ stop button");
@@ -62,7 +62,7 @@ describe("a live view", () => {
   it("says that the kernel is gone", async () => {
     show();
     for (const act of kernel.acts.get("comm:close") ?? []) act();
-    await turn();
+    await nextFrame();
     expect(place.textContent).toContain("Kernel gone");
     expect(button("Stop")).toBeUndefined();
   });
@@ -70,28 +70,28 @@ describe("a live view", () => {
   it("has no Stop for a run that is over, and rests: no frame, no timer", async () => {
     show();
     kernel.post(delta(1, 2, { run: run({ status: "completed", elapsed_ms: 1200, tasks_done: 2 }) }));
-    for (let k = 0; k < 5; k += 1) await turn();
+    for (let k = 0; k < 5; k += 1) await nextFrame();
     expect(place.textContent).toContain("Completed");
     expect(button("Stop")).toBeUndefined();
-    expect([bench.frames.size, vi.getTimerCount()]).toEqual([0, 0]);
+    expect([page.frames.size, vi.getTimerCount()]).toEqual([0, 0]);
   });
 
   it("keeps asking for frames while it runs", async () => {
     show();
-    for (let k = 0; k < 5; k += 1) await turn();
-    expect(bench.frames.size).toBe(1);
+    for (let k = 0; k < 5; k += 1) await nextFrame();
+    expect(page.frames.size).toBe(1);
   });
 
   it("shows what a model says as text, whatever it is", async () => {
     kernel.snapshot = wire(snapshot({ rows: [row({ span_id: "t", kind: "task", name: "<img src=x onerror=alert(1)>", agent: "A", start_ms: 0, end_ms: 9 })] }));
     show();
-    await turn();
+    await nextFrame();
     place.querySelector<HTMLElement>('[role="row"]')?.click();
-    await turn();
+    await nextFrame();
     kernel.post({ kind: "details", span_id: "t", messages: [{ role: "assistant", text: "<script>bad()</script>" }], output: "<b>bold</b>" });
-    await turn();
+    await nextFrame();
     button("Messages")?.click();
-    await turn();
+    await nextFrame();
     expect(place.textContent).toContain("<script>bad()</script>");
     expect(place.querySelectorAll("script, img, a").length).toBe(0);
   });
@@ -101,12 +101,12 @@ describe("a live view", () => {
     const task = row({ span_id: "t", kind: "task", agent: "A", status: "running", start_ms: 0 });
     kernel.snapshot = wire(snapshot({ rows: [task, call] }));
     show();
-    await turn();
+    await nextFrame();
     place.querySelector<HTMLElement>('[role="row"]')?.click();
     kernel.post(delta(1, 2, { text: [["l", "Once upon"]] }));
-    await turn();
+    await nextFrame();
     kernel.post(delta(2, 3, { text: [["l", " a time"]] }));
-    await turn();
+    await nextFrame();
     expect(place.textContent).toContain("Once upon a time");
   });
 });
@@ -121,7 +121,7 @@ describe("views of one model", () => {
     show(other);
     expect(kernel.listeners).toBe(listeners);
     kernel.post(delta(1, 2, { run: run({ tasks_done: 1 }) }));
-    for (const one of bench.ends) one();
+    for (const one of page.ends) one();
     expect(place.childElementCount + other.childElementCount).toBe(0);
     expect(kernel.listeners).toBe(listeners);
     end();
@@ -132,16 +132,16 @@ describe("views of one model", () => {
     const end = new AbortController();
     entry.render({ model: kernel.proxy(), el: place, signal: end.signal });
     end.abort();
-    await turn();
-    expect([place.childElementCount, kernel.listeners, bench.frames.size]).toEqual([0, 0, 0]);
+    await nextFrame();
+    expect([place.childElementCount, kernel.listeners, page.frames.size]).toEqual([0, 0, 0]);
   });
 
   it("keep apart from another model's", () => {
     show();
-    const second = new Kernel();
+    const second = new FakeKernel();
     second.snapshot = wire(snapshot({ run: run({ run_id: "r2", name: "other" }) }));
     const elsewhere = document.createElement("div");
-    bench.ends.push(entry.render({ model: second.proxy(), el: elsewhere }));
+    page.ends.push(entry.render({ model: second.proxy(), el: elsewhere }));
     expect([place.textContent?.includes("other"), elsewhere.textContent?.includes("other")]).toEqual([false, true]);
   });
 });
@@ -153,29 +153,29 @@ describe("a saved view", () => {
   });
 
   it("is explorable without a kernel: details come from the payload", async () => {
-    bench.ends.push(renderSaved(place, saved()));
+    page.ends.push(renderSaved(place, saved()));
     expect(place.textContent).toContain("saved view");
     expect(place.textContent).toContain("scripted model");
-    await turn();
-    await turn();
+    await nextFrame();
+    await nextFrame();
     place.querySelectorAll<HTMLElement>('[role="row"]')[1]?.click();
-    await turn();
+    await nextFrame();
     button("Tool I/O")?.click();
-    await turn();
+    await nextFrame();
     place.querySelector<HTMLElement>(".et-span")?.click();
-    await turn();
+    await nextFrame();
     expect(place.textContent).toContain("found");
   });
 
   it("says what it can't show", async () => {
-    bench.ends.push(renderSaved(place, { ...saved(), version: 99 }));
+    page.ends.push(renderSaved(place, { ...saved(), version: 99 }));
     expect(place.textContent).toContain("version 99");
   });
 
   it("lists the warnings behind their sign", async () => {
-    bench.ends.push(renderSaved(place, saved()));
+    page.ends.push(renderSaved(place, saved()));
     place.querySelector<HTMLElement>('[aria-label="1 warning"]')?.click();
-    await turn();
+    await nextFrame();
     expect(place.textContent).toContain("careful");
   });
 });

@@ -1,8 +1,8 @@
-// What anywidget loads: one link per widget model, one view per place where the model is shown.
+// What anywidget loads: one connection per widget model, one view per place where the model is shown.
 
 import { mount } from "../chrome/app";
 import { KERNEL_CONTROLS } from "../chrome/kernel-controls";
-import { Link } from "../kernel/connection";
+import { KernelConnection } from "../kernel/connection";
 import type { Outgoing } from "../wire/messages";
 
 export { renderSaved } from "./saved-view";
@@ -17,7 +17,7 @@ export interface Model {
 
 interface Hub {
   readonly model: Model;
-  readonly link: Link;
+  readonly connection: KernelConnection;
   users: number;
   release: () => void;
 }
@@ -39,11 +39,11 @@ function isSame(a: Model, b: Model): boolean {
 }
 
 function connect(model: Model): Hub {
-  const link = new Link((message: Outgoing) => model.send(message));
-  const onMessage = (content: unknown): void => link.receive(content);
-  const onSnapshot = (): void => link.adopt(model.get("snapshot"));
-  const onLoss = (): void => link.lose();
-  const onDoubt = (): void => link.doubt();
+  const connection = new KernelConnection((message: Outgoing) => model.send(message));
+  const onMessage = (content: unknown): void => connection.receive(content);
+  const onSnapshot = (): void => connection.receiveSnapshot(model.get("snapshot"));
+  const onLoss = (): void => connection.markLost();
+  const onDoubt = (): void => connection.suspectLoss();
   const listeners: [string, (...values: never[]) => void][] = [
     ["msg:custom", onMessage],
     ["change:snapshot", onSnapshot],
@@ -54,13 +54,13 @@ function connect(model: Model): Hub {
   onSnapshot();
   const hub: Hub = {
     model,
-    link,
+    connection,
     users: 0,
     release: () => {
       hub.users -= 1;
       if (hub.users > 0) return;
       for (const [name, act] of listeners) model.off(name, act);
-      link.close();
+      connection.close();
       hubs.delete(hub);
       known.delete(model);
     },
@@ -89,8 +89,8 @@ function initialize({ model, signal }: { model: Model; signal?: AbortSignal }): 
 function render({ model, el, signal }: { model: Model; el: HTMLElement; signal?: AbortSignal }): () => void {
   const { hub, end } = hold(model, signal);
   if (!end.signal.aborted) {
-    mount(el, hub.link.store, hub.link, KERNEL_CONTROLS, end.signal);
-    hub.link.greet();
+    mount(el, hub.connection.store, hub.connection, KERNEL_CONTROLS, end.signal);
+    hub.connection.catchUp();
   }
   return () => end.abort();
 }

@@ -3,7 +3,7 @@
 // Views that released versions have saved in notebooks still open. What made them is in tests/fixtures/README.md.
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Bench } from "../testing/page";
+import { TestPage } from "../testing/page";
 import { readSaved } from "../wire/reader";
 import { renderSaved } from "./saved-view";
 
@@ -19,12 +19,12 @@ const views = Object.entries(files).map(([path, text]): [string, Released] => [
   (JSON.parse(text) as Record<string, Released>)["application/vnd.ensemble.trace+json"] as Released,
 ]);
 
-let bench: Bench;
+let page: TestPage;
 
 beforeEach(() => {
-  bench = new Bench();
+  page = new TestPage();
 });
-afterEach(() => bench.close());
+afterEach(() => page.close());
 
 it("knows the views of 0.1.0", () => {
   expect(views.map(([name]) => name)).toContain("0.1.0/report.view.json");
@@ -40,9 +40,9 @@ describe.each(views)("%s", (_, view) => {
   });
 
   it("shows its run and its tasks", async () => {
-    renderSaved(bench.place, view);
-    await bench.turn();
-    const text = bench.place.textContent ?? "";
+    renderSaved(page.place, view);
+    await page.nextFrame();
+    const text = page.place.textContent ?? "";
     expect(text).toContain(view.run.name);
     for (const row of view.rows.filter((each) => each.kind === "task")) expect(text).toContain(row.name);
   });

@@ -3,7 +3,7 @@
 import { beforeEach, expect, it } from "vitest";
 import { row, stored } from "../testing/runs";
 import { View } from "../view/view";
-import { press } from "./keys";
+import { handleKey } from "./keys";
 
 let view: View;
 
@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 
 const type = (...keys: string[]): (string | null)[] => {
-  for (const key of keys) press(view, key, 1000);
+  for (const key of keys) handleKey(view, key, 1000);
   return [view.selected.value];
 };
 
@@ -47,8 +47,8 @@ it("open and close the drawer, then let go of the selection", () => {
 });
 
 it("leave alone what is not theirs", () => {
-  expect(press(view, "F5", 0)).toBe(false);
-  expect(press(view, "Tab", 0)).toBe(false);
+  expect(handleKey(view, "F5", 0)).toBe(false);
+  expect(handleKey(view, "Tab", 0)).toBe(false);
 });
 
 it("fold the rows of workers away and show them again", () => {
@@ -59,8 +59,8 @@ it("fold the rows of workers away and show them again", () => {
   ];
   view = new View(stored({ rows, phases: [] }), new AbortController().signal);
   view.select("m");
-  press(view, "ArrowLeft", 0);
+  handleKey(view, "ArrowLeft", 0);
   expect(view.layout.value.tracks.map((track) => track.id)).toEqual(["m"]);
-  press(view, "ArrowRight", 0);
+  handleKey(view, "ArrowRight", 0);
   expect(view.layout.value.tracks.map((track) => track.id)).toEqual(["m", "w"]);
 });

@@ -6,18 +6,18 @@ import type { View } from "../view/view";
 const ZOOM = 0.7;
 
 /** Does what a key means; true when it meant something, so that the page must not act on it too. */
-export function press(view: View, key: string, now: number): boolean {
-  const deed = deeds[key];
-  if (!deed) return false;
-  deed(view, now);
+export function handleKey(view: View, key: string, now: number): boolean {
+  const action = actions[key];
+  if (!action) return false;
+  action(view, now);
   return true;
 }
 
-const deeds: Record<string, (view: View, now: number) => void> = {
+const actions: Record<string, (view: View, now: number) => void> = {
   ArrowDown: (view) => view.moveRow(1),
   ArrowUp: (view) => view.moveRow(-1),
-  ArrowRight: (view) => sideways(view, 1),
-  ArrowLeft: (view) => sideways(view, -1),
+  ArrowRight: (view) => moveSideways(view, 1),
+  ArrowLeft: (view) => moveSideways(view, -1),
   Home: (view) => view.moveRow(-Infinity),
   End: (view) => view.moveRow(Infinity),
   Enter: (view) => {
@@ -34,9 +34,9 @@ const deeds: Record<string, (view: View, now: number) => void> = {
 };
 
 /** On a row with rows below, as in any tree, right opens and left closes; elsewhere they walk along the spans of the row. */
-function sideways(view: View, step: 1 | -1): void {
-  const track = view.track;
+function moveSideways(view: View, step: 1 | -1): void {
+  const track = view.selectedTrack;
   const isOnParent = track?.hasChildren && view.selected.value === track.id;
-  if (track && isOnParent && track.isOpen !== (step > 0)) view.toggle(track.id);
+  if (track && isOnParent && track.isExpanded !== (step > 0)) view.toggle(track.id);
   else view.moveSpan(step);
 }

@@ -1,6 +1,6 @@
-// The line to the kernel: hello, ping and pong, stop, answers to reviews, details. One link per widget model; every view of the model reads
-// its store. A message to a kernel that is busy in a cell may wait until the cell ends, so nothing here relies on an
-// answer: what has none is shown as such (W13).
+// The connection to the kernel: hello, ping and pong, stop, answers to reviews, details. There is one for each widget model,
+// and every view of the model reads its store. A message to a kernel that is busy in a cell may wait until the cell ends,
+// so nothing here relies on an answer: what has none is shown as such (W13).
 
 import { signal } from "@preact/signals";
 import { Store } from "../store/store";
@@ -18,16 +18,16 @@ const LAST_REPEAT_MS = 60_000;
 const DETAILS_MS = 2000;
 const HELLO_APART_MS = 1000;
 
-export class Link {
+export class KernelConnection {
   readonly store = new Store();
   readonly control = signal<Control>("asking");
   readonly isStopping = signal(false);
   /** The review that was answered here last: its end is still to come, or has come. */
-  readonly answered = signal<string | null>(null);
+  readonly answeredReview = signal<string | null>(null);
   /** True when the comm died during the run: nothing more will come. */
-  readonly isGone = signal(false);
+  readonly isLost = signal(false);
   /** The span whose details were asked for and did not come in time. */
-  readonly late = signal<string | null>(null);
+  readonly overdueDetails = signal<string | null>(null);
 
   readonly #send: (message: Outgoing) => void;
   readonly #clock: () => number;
@@ -43,7 +43,7 @@ export class Link {
   }
 
   /** A view came: ask for what is missing, and whether somebody answers. */
-  greet(): void {
+  catchUp(): void {
     this.#hello();
     if (!this.store.isOver) this.#ask();
   }
@@ -51,7 +51,7 @@ export class Link {
   /** Takes anything the kernel sends. */
   receive(content: unknown): void {
     const message = readMessage(content);
-    if (this.isGone.value) this.#revive();
+    if (this.isLost.value) this.#revive();
     switch (message.kind) {
       case "bad":
         this.store.fault.value = message.why;
@@ -60,7 +60,7 @@ export class Link {
         this.control.value = "live";
         return;
       case "details":
-        if (this.late.value === message.details.span_id) this.late.value = null;
+        if (this.overdueDetails.value === message.details.span_id) this.overdueDetails.value = null;
         this.#asked.delete(message.details.span_id);
         this.store.keepDetails(message.details);
         return;
@@ -70,7 +70,7 @@ export class Link {
   }
 
   /** Takes the synced snapshot, which late and reloaded views draw first. */
-  adopt(snapshot: unknown): void {
+  receiveSnapshot(snapshot: unknown): void {
     const isEmpty = typeof snapshot !== "object" || snapshot === null || Object.keys(snapshot).length === 0;
     if (isEmpty) return;
     const message = readMessage(snapshot);
@@ -86,8 +86,8 @@ export class Link {
 
   /** Answers a review; what the engine asks next is another one. */
   review(span: string, verdict: Verdict, text: string): void {
-    if (this.control.value !== "live" || this.answered.value === span || this.store.isOver) return;
-    this.answered.value = span;
+    if (this.control.value !== "live" || this.answeredReview.value === span || this.store.isOver) return;
+    this.answeredReview.value = span;
     this.#post({ kind: "review", span_id: span, verdict, text });
   }
 
@@ -99,22 +99,22 @@ export class Link {
     this.#asked.set(span, progress);
     if (!this.#post({ kind: "details", span_id: span })) return;
     this.#later(DETAILS_MS, () => {
-      if (this.#asked.has(span)) this.late.value = span;
+      if (this.#asked.has(span)) this.overdueDetails.value = span;
     });
   }
 
   /** The comm closed or lost its kernel: during the run that means the kernel is gone, unless it answers once more. */
-  lose(): void {
-    if (this.store.isOver || this.isGone.value) return;
-    this.isGone.value = true;
+  markLost(): void {
+    if (this.store.isOver || this.isLost.value) return;
+    this.isLost.value = true;
     this.control.value = "silent";
     this.store.freeze(this.#clock());
   }
 
   /** Something happened to the comm: take the kernel for gone until it answers. */
-  doubt(): void {
+  suspectLoss(): void {
     if (this.store.isOver) return;
-    this.lose();
+    this.markLost();
     this.#ask();
   }
 
@@ -132,7 +132,7 @@ export class Link {
   }
 
   #revive(): void {
-    this.isGone.value = false;
+    this.isLost.value = false;
     this.control.value = "silent";
     this.store.freeze(null);
     this.#ask();
@@ -166,7 +166,7 @@ export class Link {
       return true;
     } catch {
       // The widget manager throws when the kernel's connection is disposed.
-      this.lose();
+      this.markLost();
       return false;
     }
   }

@@ -2,9 +2,9 @@ import { expect, it } from "vitest";
 import { stored } from "../testing/runs";
 import { markAt, trackAt } from "./hit-test";
 import { PHASE_HEIGHT } from "./sizes";
-import { Arranger } from "./tracks";
+import { LayoutBuilder } from "./tracks";
 
-const layout = new Arranger().arrange(stored(), new Set());
+const layout = new LayoutBuilder().build(stored(), new Set());
 
 it("finds the row at a height", () => {
   expect([0, PHASE_HEIGHT - 1, PHASE_HEIGHT, layout.height - 1].map((y) => trackAt(layout, y)?.id)).toEqual(["p", "p", "t", "g"]);

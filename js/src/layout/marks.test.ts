@@ -5,7 +5,7 @@ import { row, run, stored } from "../testing/runs";
 import type { Review, Row } from "../wire/rows";
 import type { Mark } from "./marks";
 import { LANE_HEIGHT, PHASE_HEIGHT } from "./sizes";
-import { Arranger } from "./tracks";
+import { LayoutBuilder } from "./tracks";
 
 const review = (more: Partial<Review> = {}): Review => ({ subject: "output", text: "?", verdicts: ["approve"], ...more });
 
@@ -27,7 +27,7 @@ const TEAM: Row[] = [
   row({ span_id: "n", kind: "task", parent_id: "p", name: "next", agent: "Ana", status: "pending" }),
 ];
 
-const arrange = (rows: Row[], closed: string[] = []) => new Arranger().arrange(stored({ rows, run: run() }), new Set(closed));
+const arrange = (rows: Row[], closed: string[] = []) => new LayoutBuilder().build(stored({ rows, run: run() }), new Set(closed));
 const marksOf = (rows: Row[]): readonly Mark[] => arrange(rows).tracks[0]?.marks ?? [];
 const shapes = (rows: Row[]): [string, string][] => marksOf(rows).map((mark) => [mark.shape, mark.row.span_id]);
 
@@ -55,14 +55,14 @@ describe("work that is handed on", () => {
   });
 
   it("goes from row to row, and nowhere when it was refused", () => {
-    const found = arrange(TEAM).handovers.map(({ by, from, to }) => [by.row.span_id, from.id, to.id]);
+    const found = arrange(TEAM).arrows.map(({ by, from, to }) => [by.row.span_id, from.id, to.id]);
     expect(found).toEqual([["d1", "m", "w1"], ["d2", "m", "w2"]]);
   });
 
   it("can be folded away, and its errors still be seen", () => {
-    const { tracks, handovers } = arrange(TEAM, ["m"]);
+    const { tracks, arrows } = arrange(TEAM, ["m"]);
     expect(tracks.map((track) => track.id)).toEqual(["p", "m", "n"]);
-    expect(handovers).toEqual([]);
+    expect(arrows).toEqual([]);
     expect([arrange(TEAM).tracks[1]?.errors, tracks[1]?.errors]).toEqual([1, 2]);
   });
 
@@ -74,11 +74,11 @@ describe("work that is handed on", () => {
   it("appears when the worker begins, though the row above has not changed", () => {
     const early = TEAM.filter((one) => !one.span_id.startsWith("w"));
     const store = stored({ rows: early, run: run() });
-    const arranger = new Arranger();
-    arranger.arrange(store, new Set());
+    const builder = new LayoutBuilder();
+    builder.build(store, new Set());
     const worker = TEAM.filter((one) => one.span_id === "w1");
     store.fold({ kind: "delta", from: 1, n: 2, run: run(), rows: worker, text: [] }, 0);
-    expect(arranger.arrange(store, new Set()).tracks.map((track) => track.id)).toContain("w1");
+    expect(builder.build(store, new Set()).tracks.map((track) => track.id)).toContain("w1");
   });
 });
 
@@ -132,7 +132,7 @@ describe("a review", () => {
     expect(tracks.map((track) => track.id)).toEqual(["p", "a", "c"]);
     expect(tracks[0]?.marks.map((mark) => mark.shape)).toEqual(["phase", "review", "notch"]);
     expect(tracks[0]?.height).toBe(PHASE_HEIGHT);
-    expect(stored({ rows, run: run() }).home("r")).toBe("p");
+    expect(stored({ rows, run: run() }).ownerOf("r")).toBe("p");
   });
 });
 

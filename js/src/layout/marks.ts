@@ -23,7 +23,7 @@ export interface Mark {
 }
 
 /** What is in the row of a task. */
-export interface Inside {
+export interface TaskMarks {
   readonly lanes: number;
   readonly marks: readonly Mark[];
   readonly errors: number;
@@ -37,10 +37,10 @@ const WORK = { top: 4, height: 16 };
 const BEAD = { top: 13, height: 11 };
 
 /** True for what can be pointed at and walked along, which the rest only frames. */
-export const isStop = (mark: Mark): boolean => SHAPES[mark.shape].isSelectable;
+export const isSelectableMark = (mark: Mark): boolean => SHAPES[mark.shape].isSelectable;
 
-export function inside(store: Store, task: Row): Inside {
-  const rows = store.below(task.span_id, isTask);
+export function marksInTask(store: Store, task: Row): TaskMarks {
+  const rows = store.descendants(task.span_id, isTask);
   const marks: Mark[] = [];
   let lanes = 1;
   for (const row of rows) {

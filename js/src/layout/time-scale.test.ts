@@ -1,7 +1,7 @@
 // Holds W8: zooming and panning.
 
 import { describe, expect, it } from "vitest";
-import { around, fit, pan, tickLabel, ticks, toPixel, toTime, trail, zoom } from "./time-scale";
+import { fitRun, fitSpan, followEnd, pan, tickLabel, ticks, toPixel, toTime, zoom } from "./time-scale";
 
 const WIDTH = 1000;
 
@@ -12,14 +12,14 @@ it("turns time into pixels and back", () => {
 });
 
 it("fits the run so that its end stands the margin before the edge", () => {
-  const window = fit(8000, WIDTH, 200);
+  const window = fitRun(8000, WIDTH, 200);
   expect(toPixel(window, WIDTH, 8000)).toBeCloseTo(800);
 });
 
-it("shows a second of an empty run", () => expect(fit(0, WIDTH, 0)).toEqual({ from: 0, to: 1000 }));
+it("shows a second of an empty run", () => expect(fitRun(0, WIDTH, 0)).toEqual({ from: 0, to: 1000 }));
 
 it("follows the end at the same width of time", () => {
-  const window = trail({ from: 0, to: 100 }, 5000, WIDTH, 100);
+  const window = followEnd({ from: 0, to: 100 }, 5000, WIDTH, 100);
   expect(window.to - window.from).toBe(100);
   expect(toPixel(window, WIDTH, 5000)).toBeCloseTo(900);
 });
@@ -48,7 +48,7 @@ it("never pans the run out of sight", () => {
   expect(early.to).toBeGreaterThan(0);
 });
 
-it("frames a span with a margin", () => expect(around(100, 200)).toEqual({ from: 90, to: 210 }));
+it("frames a span with a margin", () => expect(fitSpan(100, 200)).toEqual({ from: 90, to: 210 }));
 
 describe("ticks", () => {
   it("stand at round moments, at least as far apart as asked", () => {

@@ -2,7 +2,7 @@
 // are. Pure arithmetic on milliseconds; knows nothing of rows or canvases.
 
 /** The stretch of time on screen, in milliseconds from the start of the run. */
-export interface Window {
+export interface TimeWindow {
   readonly from: number;
   readonly to: number;
 }
@@ -13,7 +13,7 @@ export interface Tick {
 }
 
 /** How the window moves by itself: `fit` shows the whole run, `now` keeps its width and stays at the end. */
-export type Follow = "fit" | "now" | "off";
+export type FollowMode = "fit" | "now" | "off";
 
 const SHORTEST_MS = 1;
 const EMPTY_MS = 1000;
@@ -22,28 +22,28 @@ const STEPS = [
   900_000, 1_800_000, 3_600_000, 7_200_000, 14_400_000, 21_600_000, 43_200_000, 86_400_000,
 ];
 
-export const toPixel = (window: Window, width: number, ms: number): number =>
+export const toPixel = (window: TimeWindow, width: number, ms: number): number =>
   ((ms - window.from) / (window.to - window.from)) * width;
 
-export const toTime = (window: Window, width: number, x: number): number =>
+export const toTime = (window: TimeWindow, width: number, x: number): number =>
   window.from + (x / width) * (window.to - window.from);
 
 /** The whole run from 0 to `end`, with `margin` of the `width` pixels left free after it. */
-export function fit(end: number, width: number, margin: number): Window {
+export function fitRun(end: number, width: number, margin: number): TimeWindow {
   const length = Math.max(end, EMPTY_MS);
   const used = Math.max(0.5, 1 - margin / Math.max(width, 1));
   return { from: 0, to: length / used };
 }
 
 /** The same width of time, moved so that `end` stands `margin` pixels before the right edge. */
-export function trail(window: Window, end: number, width: number, margin: number): Window {
+export function followEnd(window: TimeWindow, end: number, width: number, margin: number): TimeWindow {
   const span = window.to - window.from;
   const to = end + span * Math.min(0.5, margin / Math.max(width, 1));
   return { from: to - span, to };
 }
 
 /** Zooms by `factor` (below 1 is closer) so that the moment under `x` stays under it. */
-export function zoom(window: Window, width: number, x: number, factor: number, end: number): Window {
+export function zoom(window: TimeWindow, width: number, x: number, factor: number, end: number): TimeWindow {
   const at = toTime(window, width, x);
   const span = window.to - window.from;
   const longest = Math.max(end, EMPTY_MS) * 4;
@@ -53,19 +53,19 @@ export function zoom(window: Window, width: number, x: number, factor: number, e
 }
 
 /** Moves by `pixels` to the right (the content goes left). */
-export function pan(window: Window, width: number, pixels: number, end: number): Window {
+export function pan(window: TimeWindow, width: number, pixels: number, end: number): TimeWindow {
   const shift = (pixels / width) * (window.to - window.from);
   return within({ from: window.from + shift, to: window.to + shift }, end);
 }
 
 /** Around one span, with a tenth of its length to either side. */
-export function around(start: number, stop: number): Window {
+export function fitSpan(start: number, stop: number): TimeWindow {
   const length = Math.max(stop - start, SHORTEST_MS);
   return { from: start - length * 0.1, to: stop + length * 0.1 };
 }
 
 /** Keeps at least a fifth of the window over the run, so that nobody gets lost in the empty. */
-function within(window: Window, end: number): Window {
+function within(window: TimeWindow, end: number): TimeWindow {
   const span = window.to - window.from;
   const lowest = -span * 0.8;
   const highest = Math.max(end, EMPTY_MS) - span * 0.2;
@@ -74,7 +74,7 @@ function within(window: Window, end: number): Window {
 }
 
 /** Round moments at least `apart` pixels from each other. Nothing before the start of the run is labelled. */
-export function ticks(window: Window, width: number, apart: number): Tick[] {
+export function ticks(window: TimeWindow, width: number, apart: number): Tick[] {
   const least = ((window.to - window.from) / Math.max(width, 1)) * apart;
   const largest = STEPS[STEPS.length - 1] as number;
   const step = STEPS.find((candidate) => candidate >= least) ?? Math.ceil(least / largest) * largest;

@@ -4,9 +4,9 @@ import { describe, expect, it } from "vitest";
 import { delta, row, ROWS, run, stored } from "../testing/runs";
 import type { Row } from "../wire/rows";
 import { LANE_HEIGHT, PHASE_HEIGHT } from "./sizes";
-import { Arranger } from "./tracks";
+import { LayoutBuilder } from "./tracks";
 
-const arrange = (rows: Row[] = ROWS, closed: string[] = []) => new Arranger().arrange(stored({ rows }), new Set(closed));
+const arrange = (rows: Row[] = ROWS, closed: string[] = []) => new LayoutBuilder().build(stored({ rows }), new Set(closed));
 
 describe("rows", () => {
   it("are phases, their tasks below them, and tasks that have not begun, from the start", () => {
@@ -103,10 +103,10 @@ describe("marks", () => {
 
 it("keeps what did not change from one arrangement to the next", () => {
   const store = stored();
-  const arranger = new Arranger();
-  const before = arranger.arrange(store, new Set());
+  const builder = new LayoutBuilder();
+  const before = builder.build(store, new Set());
   store.fold(delta(1, 2, { rows: [row({ span_id: "x", kind: "tool", parent_id: "u", start_ms: 500, end_ms: 901 })], run: run() }), 0);
-  const after = arranger.arrange(store, new Set());
+  const after = builder.build(store, new Set());
   expect(after.tracks[2]?.marks).toBe(before.tracks[2]?.marks);
   expect(after.tracks[1]?.marks).not.toBe(before.tracks[1]?.marks);
 });

@@ -4,7 +4,7 @@
 import type { Store } from "../store/store";
 import { isError, isTask } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { type Inside, inside, type Mark, markOf, phaseMarks } from "./marks";
+import { type Mark, markOf, marksInTask, phaseMarks, type TaskMarks } from "./marks";
 import { SHAPES } from "./shapes";
 import { LANE_HEIGHT, PAD, PHASE_HEIGHT } from "./sizes";
 
@@ -16,7 +16,7 @@ export interface Track {
   readonly depth: number;
   /** True where the work was handed on by the task above. */
   readonly isWorker: boolean;
-  readonly isOpen: boolean;
+  readonly isExpanded: boolean;
   readonly hasChildren: boolean;
   readonly y: number;
   readonly height: number;
@@ -26,7 +26,7 @@ export interface Track {
 }
 
 /** Work handed from one row to another, and back. */
-export interface Handover {
+export interface WorkArrow {
   readonly by: Mark;
   readonly from: Track;
   readonly to: Track;
@@ -34,26 +34,26 @@ export interface Handover {
 
 export interface Layout {
   readonly tracks: readonly Track[];
-  readonly handovers: readonly Handover[];
+  readonly arrows: readonly WorkArrow[];
   readonly height: number;
   /** The names of the tasks and phases that are done: what the others no longer wait for. */
   readonly done: ReadonlySet<string>;
 }
 
-export const EMPTY: Layout = { tracks: [], handovers: [], height: 0, done: new Set() };
+export const EMPTY: Layout = { tracks: [], arrows: [], height: 0, done: new Set() };
 /** Where the bars of a closed phase stand: its own line above, model calls and tools pressed together below. */
-const FOLDED = { llm: 9, tool: 16, height: 6 };
+const COLLAPSED = { llm: 9, tool: 16, height: 6 };
 
-interface Cached extends Inside {
+interface Cached extends TaskMarks {
   readonly revision: number;
   readonly row: Row;
 }
 
 /** Arranges a store's rows; keeps what did not change from one arrangement to the next. */
-export class Arranger {
+export class LayoutBuilder {
   #cache = new Map<string, Cached>();
 
-  arrange(store: Store, closed: ReadonlySet<string>): Layout {
+  build(store: Store, collapsed: ReadonlySet<string>): Layout {
     const tracks: Track[] = [];
     const done = new Set<string>();
     let y = 0;
@@ -63,12 +63,12 @@ export class Arranger {
     };
     const addTask = (row: Row, depth: number, isWorker = false): void => {
       const { marks, lanes, errors, workers } = this.#task(store, row);
-      const isOpen = workers.length > 0 && !closed.has(row.span_id);
+      const isExpanded = workers.length > 0 && !collapsed.has(row.span_id);
       add({
-        id: row.span_id, row, kind: "task", depth, isWorker, isOpen, hasChildren: workers.length > 0, marks,
-        height: lanes * LANE_HEIGHT + 2 * PAD, errors: isOpen ? errors : errors + this.#errorsIn(store, workers),
+        id: row.span_id, row, kind: "task", depth, isWorker, isExpanded, hasChildren: workers.length > 0, marks,
+        height: lanes * LANE_HEIGHT + 2 * PAD, errors: isExpanded ? errors : errors + this.#errorsIn(store, workers),
       });
-      if (isOpen) for (const worker of workers) addTask(worker, depth + 1, true);
+      if (isExpanded) for (const worker of workers) addTask(worker, depth + 1, true);
     };
     for (const row of roots(store)) {
       if (row.status === "ok") done.add(row.name);
@@ -79,26 +79,26 @@ export class Arranger {
       const children = store.children(row.span_id);
       const reviews = children.filter((child) => child.kind === "review");
       const tasks = children.filter((child) => child.kind !== "review");
-      const reviewers = reviews.flatMap((review) => store.below(review.span_id, isTask).filter(isTask));
+      const reviewers = reviews.flatMap((review) => store.descendants(review.span_id, isTask).filter(isTask));
       for (const task of tasks) if (task.status === "ok") done.add(task.name);
-      const isOpen = !closed.has(row.span_id);
+      const isExpanded = !collapsed.has(row.span_id);
       const own = phaseMarks(row, reviews);
       add({
-        id: row.span_id, row, kind: "phase", depth: 0, isWorker: false, isOpen, hasChildren: tasks.length > 0, height: PHASE_HEIGHT,
-        marks: isOpen ? own : this.#folded(store, row, own, [...tasks, ...reviewers]), errors: this.#errorsIn(store, tasks),
+        id: row.span_id, row, kind: "phase", depth: 0, isWorker: false, isExpanded, hasChildren: tasks.length > 0, height: PHASE_HEIGHT,
+        marks: isExpanded ? own : this.#collapsed(store, row, own, [...tasks, ...reviewers]), errors: this.#errorsIn(store, tasks),
       });
-      if (!isOpen) continue;
+      if (!isExpanded) continue;
       for (const task of tasks) addTask(task, 1);
       for (const reviewer of reviewers) addTask(reviewer, 1, true);
     }
-    return { tracks, handovers: handovers(tracks), height: y, done };
+    return { tracks, arrows: arrows(tracks), height: y, done };
   }
 
   #task(store: Store, row: Row): Cached {
     const revision = store.revision(row.span_id);
     const kept = this.#cache.get(row.span_id);
     if (kept && kept.revision === revision && kept.row === row) return kept;
-    const made = { ...inside(store, row), revision, row };
+    const made = { ...marksInTask(store, row), revision, row };
     this.#cache.set(row.span_id, made);
     return made;
   }
@@ -116,18 +116,18 @@ export class Arranger {
   }
 
   /** The bars of all tasks pressed into the row of their closed phase; errors come last, so that nothing covers them. */
-  #folded(store: Store, row: Row, own: readonly Mark[], tasks: readonly Row[]): readonly Mark[] {
+  #collapsed(store: Store, row: Row, own: readonly Mark[], tasks: readonly Row[]): readonly Mark[] {
     if (row.start_ms == null) return own;
-    const pressed = this.#all(store, tasks).flatMap((task) => task.marks.flatMap(press));
-    const frame = markOf(row, "phase", 0, FOLDED.llm);
+    const pressed = this.#all(store, tasks).flatMap((task) => task.marks.flatMap(compress));
+    const frame = markOf(row, "phase", 0, COLLAPSED.llm);
     return [frame, ...pressed.filter((mark) => !isError(mark.row)), ...pressed.filter((mark) => isError(mark.row))];
   }
 }
 
-function press(mark: Mark): Mark[] {
-  const { height } = FOLDED;
+function compress(mark: Mark): Mark[] {
+  const { height } = COLLAPSED;
   const { collapsed } = SHAPES[mark.shape];
-  return collapsed === null ? [] : [{ ...mark, top: collapsed === "upper" ? FOLDED.llm : FOLDED.tool, height }];
+  return collapsed === null ? [] : [{ ...mark, top: collapsed === "upper" ? COLLAPSED.llm : COLLAPSED.tool, height }];
 }
 
 /** Phases and loose tasks in the order of the plan; a span whose parent is unknown stands as a row of its own. */
@@ -151,15 +151,15 @@ function roots(store: Store): Row[] {
 }
 
 /** Each worker's row with the mark by which its work was handed on: the nearest one above that has it. */
-function handovers(tracks: readonly Track[]): Handover[] {
+function arrows(tracks: readonly Track[]): WorkArrow[] {
   const givers = new Map<string, [Track, Mark]>();
-  const found: Handover[] = [];
+  const found: WorkArrow[] = [];
   for (const track of tracks) {
     if (track.isWorker && track.row.parent_id) {
       const giver = givers.get(track.row.parent_id);
       if (giver) found.push({ by: giver[1], from: giver[0], to: track });
     }
-    if (!track.isOpen) continue;
+    if (!track.isExpanded) continue;
     for (const mark of track.marks) {
       if (mark.shape === "delegation" || mark.shape === "review") givers.set(mark.row.span_id, [track, mark]);
     }

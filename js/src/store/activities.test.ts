@@ -14,8 +14,8 @@ it("names each task at work once, with what it is at", () => {
   expect(activitiesOf(store, run({ active }), 9)).toEqual({
     total: 2,
     shown: [
-      { span: "x", name: "web", means: "▪ search +1", began: 100 },
-      { span: "h", name: "score", means: "", began: 200 },
+      { span: "x", name: "web", doing: "▪ search +1", began: 100 },
+      { span: "h", name: "score", doing: "", began: 200 },
     ],
   });
   expect(activitiesOf(store, run({ active }), 1)).toMatchObject({ total: 2, shown: [{ name: "web" }] });

@@ -3,7 +3,7 @@
 import { isTask } from "../wire/predicates";
 import type { Row, Run } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
-import { glyphOf, titleOf } from "../wording/labels";
+import { signOf, titleOf } from "../wording/labels";
 import type { Store } from "./store";
 
 export interface Activity {
@@ -11,7 +11,7 @@ export interface Activity {
   readonly span: string;
   readonly name: string;
   /** What the task is at: a model, a tool, how many more; empty between two calls. */
-  readonly means: string;
+  readonly doing: string;
   /** When the task began, in milliseconds from the start of the run. */
   readonly began: number | null;
 }
@@ -21,21 +21,21 @@ const isBusy = (row: Row): boolean => traitsOf(row.kind).isActivity || row.kind 
 
 /** The tasks at work in the kernel's order, the first `most` of them with what they are at, and how many there are. */
 export function activitiesOf(store: Store, run: Run, most: number): { shown: Activity[]; total: number } {
-  const spans = run.active.filter((active) => active.kind !== "phase").map((active) => store.home(active.span_id));
-  const homes = [...new Set(spans)];
-  return { shown: homes.slice(0, most).map((home) => activity(store, home)), total: homes.length };
+  const spans = run.active.filter((active) => active.kind !== "phase").map((active) => store.ownerOf(active.span_id));
+  const owners = [...new Set(spans)];
+  return { shown: owners.slice(0, most).map((owner) => activity(store, owner)), total: owners.length };
 }
 
-function activity(store: Store, home: string): Activity {
-  const task = store.row(home);
-  const open = store.below(home, isTask).filter((row) => row.status === "running" || row.status === "waiting");
+function activity(store: Store, owner: string): Activity {
+  const task = store.row(owner);
+  const open = store.descendants(owner, isTask).filter((row) => row.status === "running" || row.status === "waiting");
   const parents = new Set(open.map((row) => row.parent_id));
   const calls = open.filter((row) => row.kind === "llm" || (isBusy(row) && !parents.has(row.span_id)));
   const first = calls[0];
   return {
-    span: first?.span_id ?? home,
+    span: first?.span_id ?? owner,
     name: task?.name ?? "",
-    means: first ? `${glyphOf(first)} ${first.kind === "llm" ? (first.model ?? "model") : titleOf(first)}` + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
+    doing: first ? `${signOf(first)} ${first.kind === "llm" ? (first.model ?? "model") : titleOf(first)}` + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
     began: task?.start_ms ?? null,
   };
 }

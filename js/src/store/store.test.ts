@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { delta, row, ROWS, run, snapshot, stored } from "../testing/runs";
-import { joined, Store } from "./store";
+import { joinOverlapping, Store } from "./store";
 
 describe("folding", () => {
   it("takes a snapshot, then the deltas that follow it", () => {
@@ -69,19 +69,19 @@ describe("the clock", () => {
 describe("the tree", () => {
   it("knows in which row a span is drawn", () => {
     const store = stored();
-    expect(["a1", "x", "u", "t", "p"].map((span) => store.home(span))).toEqual(["t", "t", "t", "t", "p"]);
+    expect(["a1", "x", "u", "t", "p"].map((span) => store.ownerOf(span))).toEqual(["t", "t", "t", "t", "p"]);
   });
 
   it("keeps an orphan at its topmost known ancestor", () => {
     const store = stored({ rows: [row({ span_id: "l", kind: "llm", parent_id: "lost" }), row({ span_id: "a", kind: "attempt", parent_id: "l" })] });
-    expect(store.home("a")).toBe("l");
+    expect(store.ownerOf("a")).toBe("l");
   });
 
   it("lists everything below a span, parents first, and survives a circle", () => {
-    expect(stored().below("t").map((found) => found.span_id)).toEqual(["u", "l", "x", "y", "a1", "a2"]);
+    expect(stored().descendants("t").map((found) => found.span_id)).toEqual(["u", "l", "x", "y", "a1", "a2"]);
     const circle = stored({ rows: [row({ span_id: "a", kind: "turn", parent_id: "b" }), row({ span_id: "b", kind: "turn", parent_id: "a" })] });
-    expect(circle.below("a").map((found) => found.span_id)).toEqual(["b"]);
-    expect(circle.home("a")).toBeDefined();
+    expect(circle.descendants("a").map((found) => found.span_id)).toEqual(["b"]);
+    expect(circle.ownerOf("a")).toBeDefined();
   });
 
   it("changes the revision of a task when something inside it does, and no other's", () => {
@@ -93,11 +93,11 @@ describe("the tree", () => {
 });
 
 it("puts a reply together from what was asked for and what streamed in", () => {
-  expect(joined("", "Once upon")).toBe("Once upon");
-  expect(joined("Once", "Once upon")).toBe("Once upon");
-  expect(joined("Once upon a", "on a time")).toBe("Once upon a time");
-  expect(joined("Once upon", " a time")).toBe("Once upon a time");
-  expect(joined("Once upon", "")).toBe("Once upon");
+  expect(joinOverlapping("", "Once upon")).toBe("Once upon");
+  expect(joinOverlapping("Once", "Once upon")).toBe("Once upon");
+  expect(joinOverlapping("Once upon a", "on a time")).toBe("Once upon a time");
+  expect(joinOverlapping("Once upon", " a time")).toBe("Once upon a time");
+  expect(joinOverlapping("Once upon", "")).toBe("Once upon");
 });
 
 it("knows when details were loaded before the span ended", () => {

@@ -7,7 +7,7 @@ import { isFinal } from "../wire/predicates";
 import type { Phase, Row, Run } from "../wire/rows";
 
 /** What became of a message: `gap` means that something was missed, so the caller should say hello again. */
-export type Outcome = "folded" | "old" | "gap";
+export type FoldResult = "folded" | "old" | "gap";
 
 const LONGEST_OVERLAP = 2000;
 
@@ -42,7 +42,7 @@ export class Store {
   }
 
   /** Folds a snapshot or delta that arrived at `now` (a monotonic clock of this page, in milliseconds). */
-  fold(message: Snapshot | Delta | Saved, now: number): Outcome {
+  fold(message: Snapshot | Delta | Saved, now: number): FoldResult {
     if (message.kind === "delta") {
       if (this.#n < 0) return "gap";
       if (message.n <= this.#n) return "old";
@@ -115,7 +115,7 @@ export class Store {
   }
 
   /** Everything below a span, parents before children; nothing below a row where `stops` holds. */
-  below(span: string, stops: (row: Row) => boolean = () => false): Row[] {
+  descendants(span: string, stops: (row: Row) => boolean = () => false): Row[] {
     const found: Row[] = [];
     const open = [span];
     const seen = new Set(open);
@@ -132,7 +132,7 @@ export class Store {
   }
 
   /** The row that a span is drawn in: its task, the phase that a review looks at, or else its topmost known ancestor. */
-  home(span: string): string {
+  ownerOf(span: string): string {
     let row = this.#rows.get(span);
     for (let steps = 0; row && row.kind !== "task" && row.kind !== "phase" && steps < 64; steps += 1) {
       const parent: Row | undefined = row.parent_id ? this.#rows.get(row.parent_id) : undefined;
@@ -143,8 +143,8 @@ export class Store {
   }
 
   /** Grows whenever something inside the row of a task changes: the key of whatever is cached for it. */
-  revision(home: string): number {
-    return this.#revisions.get(home) ?? 0;
+  revision(owner: string): number {
+    return this.#revisions.get(owner) ?? 0;
   }
 
   keepDetails(details: Details): void {
@@ -158,7 +158,7 @@ export class Store {
 
   /** How far a span has come: changes when it, or a call inside it, ends. */
   progress(span: string): string {
-    const ended = this.below(span).filter((row) => row.end_ms != null).length;
+    const ended = this.descendants(span).filter((row) => row.end_ms != null).length;
     return `${this.#rows.get(span)?.status ?? ""} ${ended}`;
   }
 
@@ -169,7 +169,7 @@ export class Store {
 
   /** What has streamed in of a reply: what the kernel had when it was asked, and what came since this page was there. */
   text(span: string): string {
-    return joined(this.details(span)?.output ?? "", this.#text.get(span) ?? "");
+    return joinOverlapping(this.details(span)?.output ?? "", this.#text.get(span) ?? "");
   }
 
   #append(delta: Delta): void {
@@ -183,14 +183,14 @@ export class Store {
       if (siblings) siblings.push(row.span_id);
       else this.#children.set(row.parent_id, [row.span_id]);
       // A worker has a row of its own, and the row that it stands below has one worker more.
-      if (row.kind === "task") this.#revise(this.home(row.parent_id));
+      if (row.kind === "task") this.#revise(this.ownerOf(row.parent_id));
     }
     this.#rows.set(row.span_id, row);
-    this.#revise(this.home(row.span_id));
+    this.#revise(this.ownerOf(row.span_id));
   }
 
-  #revise(home: string): void {
-    this.#revisions.set(home, this.revision(home) + 1);
+  #revise(owner: string): void {
+    this.#revisions.set(owner, this.revision(owner) + 1);
   }
 
   #keep(details: Details): void {
@@ -209,7 +209,7 @@ export class Store {
  * Two pieces of one text that may overlap, because the end of the first can be the beginning of the second: it was asked
  * for and came by itself at about the same time. A page that saw the reply begin has all of it in the second.
  */
-export function joined(first: string, second: string): string {
+export function joinOverlapping(first: string, second: string): string {
   if (second.startsWith(first)) return second;
   for (let size = Math.min(first.length, second.length, LONGEST_OVERLAP); size > 0; size -= 1) {
     if (first.endsWith(second.slice(0, size))) return first + second.slice(size);

@@ -8,7 +8,7 @@ import { snapshot, wire } from "./runs";
 type Act = (...values: never[]) => void;
 
 /** As anywidget does it: one model, and a new proxy of it for each hook. */
-export class Kernel {
+export class FakeKernel {
   snapshot: unknown = wire(snapshot());
   readonly sent: { kind: string; [key: string]: unknown }[] = [];
   readonly acts = new Map<string, Set<Act>>();
@@ -31,8 +31,8 @@ export class Kernel {
   }
 }
 
-export class Bench {
-  readonly kernel = new Kernel();
+export class TestPage {
+  readonly kernel = new FakeKernel();
   readonly place: HTMLElement;
   readonly frames = new Map<number, FrameRequestCallback>();
   readonly ends: (() => void)[] = [];
@@ -54,7 +54,7 @@ export class Bench {
   async close(): Promise<void> {
     for (const end of this.ends) end();
     // Effects that wait for a frame would hold up those of the next test.
-    await this.turn();
+    await this.nextFrame();
     this.place.remove();
     vi.useRealTimers();
     vi.unstubAllGlobals();
@@ -66,7 +66,7 @@ export class Bench {
   }
 
   /** Lets effects and at most one generation of animation frames run. */
-  async turn(): Promise<void> {
+  async nextFrame(): Promise<void> {
     const due = [...this.frames.values()];
     this.frames.clear();
     for (const act of due) act(performance.now());

@@ -1,17 +1,17 @@
 // A picture without a screen, for the tests beside the modules; never bundled, because no entry imports it.
 
 import { vi } from "vitest";
-import { Painter } from "../draw/painter";
+import { ChartPainter } from "../draw/painter";
 import type { Scene } from "../draw/scene";
-import { Arranger } from "../layout/tracks";
+import { LayoutBuilder } from "../layout/tracks";
 import { PALETTES } from "../theme/palette";
-import type { Skin } from "../theme/theme";
+import type { Theme } from "../theme/theme";
 import type { Row } from "../wire/rows";
 import { run, stored } from "./runs";
 
 const hues = PALETTES.light;
-const skin: Skin = {
-  theme: "light", font: "sans-serif", background: "#fff", text: "#111", muted: "#555", accent: "#00f", hues, inks: hues,
+const theme: Theme = {
+  colorScheme: "light", font: "sans-serif", background: "#fff", text: "#111", muted: "#555", accent: "#00f", hues, labelColors: hues,
 };
 
 /** Stands where a canvas context would, and remembers what it was told. A letter is six pixels wide. */
@@ -43,10 +43,10 @@ export function silenceCanvas(): void {
 /** Paints the rows of a run, and gives what was drawn. */
 export function paint(rows: Row[], more: Partial<Scene> = {}): RecordingContext {
   const { calls, ctx } = RecordingContext.context();
-  const layout = new Arranger().arrange(stored({ rows, run: run() }), new Set());
-  new Painter().paint(ctx, {
+  const layout = new LayoutBuilder().build(stored({ rows, run: run() }), new Set());
+  new ChartPainter().paint(ctx, {
     layout, window: { from: 0, to: 1500 }, width: 1500, height: 600, scrollTop: 0, now: 1000, isRunning: true, isOver: false,
-    selected: null, current: null, hovered: null, skin, ratio: 1, shift: 0, ...more,
+    selected: null, current: null, hovered: null, theme, ratio: 1, shift: 0, ...more,
   });
   return calls;
 }

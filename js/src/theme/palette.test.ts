@@ -1,7 +1,9 @@
 // Holds W2: how far hues are apart, and from their backgrounds.
 
 import { describe, expect, it } from "vitest";
-import { contrast, inkOn, PALETTES, parse, type Rgb, type Theme, themeOn, toLinear } from "./palette";
+import {
+  type ColorScheme, colorSchemeOn, contrast, labelColorOn, PALETTES, parse, type Rgb, toLinear,
+} from "./palette";
 
 // Machado, Oliveira and Fernandes (2009), severity 1.0, on linear RGB.
 const VISIONS: Record<string, number[][]> = {
@@ -11,7 +13,7 @@ const VISIONS: Record<string, number[][]> = {
   tritan: [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
 };
 // The surfaces of JupyterLab, VS Code and a plain page.
-const SURFACES: Record<Theme, string[]> = { light: ["#ffffff", "#f8f8f8"], dark: ["#111111", "#16181d", "#1f1f1f"] };
+const SURFACES: Record<ColorScheme, string[]> = { light: ["#ffffff", "#f8f8f8"], dark: ["#111111", "#16181d", "#1f1f1f"] };
 
 type Lab = [number, number, number];
 
@@ -63,8 +65,8 @@ it("measures CIEDE2000 as the reference data of its authors does", () => {
   expect(distance([22.7233, 20.0904, -46.694], [23.0331, 14.973, -42.5619])).toBeCloseTo(2.0373, 4);
 });
 
-describe.each(["light", "dark"] as const)("the %s palette", (theme) => {
-  const hues = Object.entries(PALETTES[theme]);
+describe.each(["light", "dark"] as const)("the %s palette", (colorScheme) => {
+  const hues = Object.entries(PALETTES[colorScheme]);
 
   it.each(Object.keys(VISIONS))("keeps any two hues at least 12 apart for %s vision", (vision) => {
     for (const [name, color] of hues) {
@@ -77,8 +79,8 @@ describe.each(["light", "dark"] as const)("the %s palette", (theme) => {
   });
 
   it("stands out from every background by at least 3 to 1", () => {
-    for (const surface of SURFACES[theme]) {
-      expect(themeOn(parse(surface) as Rgb)).toBe(theme);
+    for (const surface of SURFACES[colorScheme]) {
+      expect(colorSchemeOn(parse(surface) as Rgb)).toBe(colorScheme);
       for (const [name, color] of hues) {
         expect(contrast(parse(color) as Rgb, parse(surface) as Rgb), `${name} on ${surface}`).toBeGreaterThanOrEqual(3);
       }
@@ -87,7 +89,7 @@ describe.each(["light", "dark"] as const)("the %s palette", (theme) => {
 
   it("has a label colour of at least 4.5 to 1 on each hue", () => {
     for (const [name, color] of hues) {
-      expect(contrast(parse(inkOn(color)) as Rgb, parse(color) as Rgb), name).toBeGreaterThanOrEqual(4.5);
+      expect(contrast(parse(labelColorOn(color)) as Rgb, parse(color) as Rgb), name).toBeGreaterThanOrEqual(4.5);
     }
   });
 });

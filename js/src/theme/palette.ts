@@ -1,16 +1,16 @@
 // The colours of the data, and what can be said of two colours. Five hues carry meaning, and each meaning has a second
 // channel (place, shape, hatch), so that no one depends on colour. `palette.test.ts` holds the distances and contrasts.
 
-export type Theme = "light" | "dark";
+export type ColorScheme = "light" | "dark";
 export type Hue = "llm" | "tool" | "error" | "wait" | "idle";
 export type Rgb = readonly [number, number, number];
 
-export const PALETTES: Record<Theme, Record<Hue, string>> = {
+export const PALETTES: Record<ColorScheme, Record<Hue, string>> = {
   light: { llm: "#5b5bd6", tool: "#0e98a0", error: "#c8102e", wait: "#bb7a0b", idle: "#686d74" },
   dark: { llm: "#8389ff", tool: "#56d3da", error: "#ee4b56", wait: "#f0b04f", idle: "#868b94" },
 };
 
-const INKS: readonly string[] = ["#ffffff", "#101216"];
+const LABEL_COLORS: readonly string[] = ["#ffffff", "#101216"];
 
 /** Reads `#rgb`, `#rrggbb`, `rgb(...)` and `rgba(...)`; null for anything else and for what is transparent. */
 export function parse(color: string): Rgb | null {
@@ -47,11 +47,11 @@ export function contrast(a: Rgb, b: Rgb): number {
 }
 
 /** The palette that can be seen on a background. */
-export const themeOn = (background: Rgb): Theme => (luminance(background) < 0.18 ? "dark" : "light");
+export const colorSchemeOn = (background: Rgb): ColorScheme => (luminance(background) < 0.18 ? "dark" : "light");
 
 /** White or near-black, whichever reads better on `color`. */
-export function inkOn(color: string): string {
+export function labelColorOn(color: string): string {
   const rgb = parse(color) ?? [255, 255, 255];
   const score = (ink: string): number => contrast(rgb, parse(ink) as Rgb);
-  return INKS.reduce((best, ink) => (score(ink) > score(best) ? ink : best));
+  return LABEL_COLORS.reduce((best, ink) => (score(ink) > score(best) ? ink : best));
 }

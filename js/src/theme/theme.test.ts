@@ -4,7 +4,7 @@
 
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PALETTES } from "./palette";
-import { dress, watchTheme } from "./theme";
+import { applyTheme, watchTheme } from "./theme";
 
 let root: HTMLElement;
 
@@ -19,9 +19,9 @@ afterEach(() => {
 });
 
 it("takes the palette that can be seen on what lies behind it", () => {
-  expect(dress(root).theme).toBe("light");
+  expect(applyTheme(root).colorScheme).toBe("light");
   document.body.style.backgroundColor = "rgb(17, 17, 17)";
-  expect(dress(root)).toMatchObject({ theme: "dark", hues: PALETTES.dark });
+  expect(applyTheme(root)).toMatchObject({ colorScheme: "dark", hues: PALETTES.dark });
   expect(root.dataset.theme).toBe("dark");
   expect(root.style.getPropertyValue("--et-llm")).toBe(PALETTES.dark.llm);
 });
@@ -29,15 +29,15 @@ it("takes the palette that can be seen on what lies behind it", () => {
 it("looks through see-through ancestors to the nearest that isn't", () => {
   document.body.style.backgroundColor = "rgb(17, 17, 17)";
   (root.parentElement as HTMLElement).style.backgroundColor = "rgba(255, 255, 255, 0.1)";
-  expect(dress(root).theme).toBe("dark");
+  expect(applyTheme(root).colorScheme).toBe("dark");
   (root.parentElement as HTMLElement).style.backgroundColor = "rgb(250, 250, 250)";
-  expect(dress(root).theme).toBe("light");
+  expect(applyTheme(root).colorScheme).toBe("light");
 });
 
 it("looks out of a shadow root", () => {
   document.body.style.backgroundColor = "rgb(17, 17, 17)";
   const inner = (root.parentElement as HTMLElement).attachShadow({ mode: "open" }).appendChild(document.createElement("div"));
-  expect(dress(inner).theme).toBe("dark");
+  expect(applyTheme(inner).colorScheme).toBe("dark");
 });
 
 it("notices that the page changed its theme, until it ends", async () => {

@@ -1,11 +1,11 @@
 // Which colours and fonts the page around the view has, and when they change: JupyterLab's variables, VS Code's, or
 // plain values chosen by the luminance of what lies behind the view. It must not know what is drawn with them.
 
-import { type Hue, inkOn, PALETTES, parse, type Rgb, type Theme, themeOn } from "./palette";
+import { type ColorScheme, colorSchemeOn, type Hue, labelColorOn, PALETTES, parse, type Rgb } from "./palette";
 
 /** Everything that drawing on a canvas needs resolved, because a canvas can't read CSS variables. */
-export interface Skin {
-  readonly theme: Theme;
+export interface Theme {
+  readonly colorScheme: ColorScheme;
   readonly font: string;
   readonly background: string;
   readonly text: string;
@@ -13,17 +13,17 @@ export interface Skin {
   readonly accent: string;
   readonly hues: Record<Hue, string>;
   /** The colour of a label on a bar of each hue. */
-  readonly inks: Record<Hue, string>;
+  readonly labelColors: Record<Hue, string>;
 }
 
 const SURFACES = ["--jp-layout-color0", "--vscode-editor-background"];
 const WHITE: Rgb = [255, 255, 255];
 
 /** Marks `root` as light or dark and returns the colours to draw with. */
-export function dress(root: HTMLElement): Skin {
-  const theme = themeOn(surface(root));
-  const hues = PALETTES[theme];
-  if (root.dataset.theme !== theme) root.dataset.theme = theme;
+export function applyTheme(root: HTMLElement): Theme {
+  const colorScheme = colorSchemeOn(backgroundOf(root));
+  const hues = PALETTES[colorScheme];
+  if (root.dataset.theme !== colorScheme) root.dataset.theme = colorScheme;
   for (const [hue, color] of Object.entries(hues)) root.style.setProperty(`--et-${hue}`, color);
   const style = getComputedStyle(root);
   const font = style.fontFamily || "system-ui, sans-serif";
@@ -31,28 +31,28 @@ export function dress(root: HTMLElement): Skin {
     const forced: Record<Hue, string> = {
       llm: "CanvasText", tool: "CanvasText", error: "CanvasText", wait: "CanvasText", idle: "CanvasText",
     };
-    const inks: Record<Hue, string> = { llm: "Canvas", tool: "Canvas", error: "Canvas", wait: "Canvas", idle: "Canvas" };
+    const labelColors: Record<Hue, string> = { llm: "Canvas", tool: "Canvas", error: "Canvas", wait: "Canvas", idle: "Canvas" };
     return {
-      theme, font, background: "Canvas", text: "CanvasText", muted: "CanvasText", accent: "Highlight",
-      hues: forced, inks,
+      colorScheme, font, background: "Canvas", text: "CanvasText", muted: "CanvasText", accent: "Highlight",
+      hues: forced, labelColors,
     };
   }
   const value = (name: string, otherwise: string): string => resolve(root, `var(${name})`) ?? otherwise;
-  const ink = theme === "dark" ? "#e6e8ec" : "#1d2026";
+  const ink = colorScheme === "dark" ? "#e6e8ec" : "#1d2026";
   return {
-    theme,
+    colorScheme,
     font,
-    background: value("--et-background", theme === "dark" ? "#16181d" : "#ffffff"),
+    background: value("--et-background", colorScheme === "dark" ? "#16181d" : "#ffffff"),
     text: value("--et-text", ink),
     muted: value("--et-muted", ink),
     accent: value("--et-accent", hues.llm),
     hues,
-    inks: Object.fromEntries(Object.entries(hues).map(([hue, color]) => [hue, inkOn(color)])) as Record<Hue, string>,
+    labelColors: Object.fromEntries(Object.entries(hues).map(([hue, color]) => [hue, labelColorOn(color)])) as Record<Hue, string>,
   };
 }
 
 /** The colour behind the view: what the host says its surfaces are, else the first opaque ancestor, else white. */
-function surface(root: HTMLElement): Rgb {
+function backgroundOf(root: HTMLElement): Rgb {
   const style = getComputedStyle(root);
   for (const name of SURFACES) {
     if (!style.getPropertyValue(name).trim()) continue;

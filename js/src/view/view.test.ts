@@ -17,30 +17,30 @@ beforeEach(() => {
 
 describe("following", () => {
   it("shows the whole run as it grows, until a person pans", () => {
-    view.settle(1000);
+    view.followRun(1000);
     const before = view.window.value;
-    view.settle(2000);
+    view.followRun(2000);
     expect(view.window.value.to).toBeCloseTo(before.to * 2);
     view.pan(10, 2000);
     const taken = view.window.value;
-    view.settle(9000);
+    view.followRun(9000);
     expect(view.window.value).toBe(taken);
   });
 
   it("comes back to now at the zoom that was chosen", () => {
-    view.settle(10_000);
+    view.followRun(10_000);
     view.zoom(500, 0.1, 10_000);
     const width = view.window.value.to - view.window.value.from;
     view.goLive();
-    view.settle(20_000);
+    view.followRun(20_000);
     expect(view.window.value.to - view.window.value.from).toBeCloseTo(width);
     expect(view.window.value.to).toBeGreaterThan(20_000);
   });
 
   it("leaves less room right of the end once nothing more can come", () => {
-    const running = view.edge;
+    const running = view.freePixels;
     store.fold(delta(1, 2, { run: run({ status: "completed" }) }), 0);
-    expect(view.edge).toBeLessThan(running);
+    expect(view.freePixels).toBeLessThan(running);
   });
 });
 
@@ -60,15 +60,15 @@ describe("jumping to a span", () => {
   it("opens its phase, selects it, opens the drawer and pans to it", () => {
     view.toggle("p");
     view.zoom(0, 0.1, 1000);
-    view.jump("y");
-    expect([view.closed.value.size, view.selected.value, view.isDrawerOpen.value]).toEqual([0, "y", true]);
+    view.goTo("y");
+    expect([view.collapsed.value.size, view.selected.value, view.isDrawerOpen.value]).toEqual([0, "y", true]);
     const { from, to } = view.window.value;
     expect(from).toBeLessThanOrEqual(510);
     expect(to).toBeGreaterThan(510);
   });
 
   it("scrolls no further than it must", () => {
-    view.jump("g");
+    view.goTo("g");
     const last = view.layout.value.tracks.at(-1);
     expect(view.scrollTop.value + view.viewport.value).toBe((last?.y ?? 0) + (last?.height ?? 0));
   });
@@ -84,7 +84,7 @@ it("scrolls within its rows", () => {
 it("shows the row of a closed phase for a selection inside it", () => {
   view.select("x");
   view.toggle("p");
-  expect(view.track?.id).toBe("p");
+  expect(view.selectedTrack?.id).toBe("p");
 });
 
 it("fits one span", () => {
@@ -106,8 +106,8 @@ describe("a worker", () => {
   it("that is folded away is selected in the row above, and shown again by a jump to it", () => {
     view.toggle("m");
     view.select("l");
-    expect(view.track?.id).toBe("m");
-    view.jump("l");
-    expect([view.track?.id, view.closed.value.size]).toEqual(["w", 0]);
+    expect(view.selectedTrack?.id).toBe("m");
+    view.goTo("l");
+    expect([view.selectedTrack?.id, view.collapsed.value.size]).toEqual(["w", 0]);
   });
 });

@@ -1,6 +1,6 @@
 // Made by `make wire-types` from ensemble_notebook/trace/spans/span_kinds.py: change the table there.
 // Data alone: how a kind is drawn stands in `layout/marks` and `draw/bars`, and what its details are in
-// `details/kind-details`. Each of them has a plain answer for a kind that it does not name, or that is not in this table.
+// `details/kind-details`. Each has a plain answer for a kind that it does not name, or that is not in this table.
 
 export interface KindTraits {
   /** What a person calls one. */

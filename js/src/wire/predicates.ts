@@ -1,4 +1,4 @@
-// What later steps ask about a row or a run again and again, answered once.
+// Questions about a row or a run that every room asks, answered once.
 
 import type { Row, RunStatus } from "./rows";
 

@@ -8,17 +8,17 @@ import {
 
 // Any kind: one that this view does not know is shown plainly.
 const isKind = (value: unknown): value is string => typeof value === "string";
-const isStatus = among(STATUSES);
-const isRunStatus = among(RUN_STATUSES);
+const isStatus = isOneOf(STATUSES);
+const isRunStatus = isOneOf(RUN_STATUSES);
 
-function among(names: readonly string[]): (value: unknown) => boolean {
+function isOneOf(names: readonly string[]): (value: unknown) => boolean {
   const known = new Set<unknown>(names);
   return (value) => known.has(value);
 }
 
-type Loose = Record<string, unknown>;
+type JsonObject = Record<string, unknown>;
 
-const isObject = (value: unknown): value is Loose =>
+const isObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 const isTime = (value: unknown): boolean => value == null || (typeof value === "number" && Number.isFinite(value));
 const numberOr = <T extends number | null>(value: unknown, otherwise: T): number | T =>
@@ -31,7 +31,7 @@ const failureOf = (value: unknown): Failure | null =>
 
 /** The numbers of these names; what is missing, or none, becomes `otherwise`. */
 function numbersOf<Name extends string, T extends number | null>(
-  value: Loose, names: readonly Name[], otherwise: T,
+  value: JsonObject, names: readonly Name[], otherwise: T,
 ): Record<Name, number | T> {
   const found = names.map((name) => [name, numberOr(value[name], otherwise)]);
   return Object.fromEntries(found) as Record<Name, number | T>;
@@ -60,9 +60,9 @@ export function readMessage(value: unknown): Incoming {
   if (!isObject(value)) return { kind: "bad", why: "a message is not an object" };
   switch (value.kind) {
     case "snapshot":
-      return readSnapshot(value) ?? { kind: "bad", why: whyNot(value) };
+      return readSnapshot(value) ?? { kind: "bad", why: explainUnreadable(value) };
     case "delta":
-      return readDelta(value) ?? { kind: "bad", why: whyNot(value) };
+      return readDelta(value) ?? { kind: "bad", why: explainUnreadable(value) };
     case "details":
       return typeof value.span_id === "string"
         ? { kind: "details", details: readDetails(value.span_id, value) }
@@ -80,7 +80,7 @@ export function readMessage(value: unknown): Incoming {
 export function readSaved(value: unknown): Saved | { kind: "bad"; why: string } {
   if (!isObject(value)) return { kind: "bad", why: "the saved trace is not an object" };
   const snapshot = readSnapshot(value);
-  if (!snapshot) return { kind: "bad", why: whyNot(value) };
+  if (!snapshot) return { kind: "bad", why: explainUnreadable(value) };
   const details: Record<string, Details> = {};
   if (isObject(value.details)) {
     for (const [span, content] of Object.entries(value.details)) {
@@ -97,7 +97,7 @@ export function readSaved(value: unknown): Saved | { kind: "bad"; why: string } 
   };
 }
 
-function whyNot(value: Loose): string {
+function explainUnreadable(value: JsonObject): string {
   if (value.kind !== "delta" && value.version !== VERSION) {
     return `the trace has version ${JSON.stringify(value.version) ?? "(none)"}, and this view reads version ${VERSION}`;
   }
@@ -112,7 +112,7 @@ function readRows(rows: readonly unknown[], run: Run): Row[] {
   return known.map((row) => (row.cost != null && row.currency == null ? { ...row, currency: run.currency } : row));
 }
 
-function readSnapshot(value: Loose): Snapshot | null {
+function readSnapshot(value: JsonObject): Snapshot | null {
   const run = readRun(value.run);
   if (value.version !== VERSION || !run || !Array.isArray(value.rows)) return null;
   const phases = Array.isArray(value.phases) ? value.phases.filter(isObject) : [];
@@ -129,7 +129,7 @@ function readSnapshot(value: Loose): Snapshot | null {
   };
 }
 
-function readDelta(value: Loose): Delta | null {
+function readDelta(value: JsonObject): Delta | null {
   const run = readRun(value.run);
   if (!run || !Array.isArray(value.rows) || typeof value.from !== "number" || typeof value.n !== "number") return null;
   const text = Array.isArray(value.text) ? value.text : [];
@@ -190,7 +190,7 @@ function isActive(value: unknown): value is ActiveSpan {
   );
 }
 
-function readDetails(span_id: string, value: Loose): Details {
+function readDetails(span_id: string, value: JsonObject): Details {
   const messages = Array.isArray(value.messages) ? value.messages.filter(isObject) : [];
   return {
     span_id,

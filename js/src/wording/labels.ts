@@ -19,7 +19,7 @@ const SUBJECTS: Record<string, string> = {
 const OPERATIONS: Record<string, string> = { retrieve: "recall", store: "remember" };
 
 /** The sign that a span has in front of its name; empty where it has none. */
-export function glyphOf(row: Row): string {
+export function signOf(row: Row): string {
   const { sign } = traitsOf(row.kind);
   return sign === "◆" && row.is_fallback ? "↳" : sign;
 }

@@ -14,14 +14,14 @@ export function monogram(name: string): string {
 }
 
 /** The hour and minute of an instant on the reader's clock, or null when it isn't one. */
-export function timeOfDay(iso: string | null | undefined): string | null {
+export function formatTimeOfDay(iso: string | null | undefined): string | null {
   const at = iso ? new Date(iso) : null;
   if (!at || Number.isNaN(at.getTime())) return null;
   return at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 }
 
 /** JSON with line breaks if the text is JSON, else the text itself. */
-export function pretty(value: unknown): string {
+export function prettyPrint(value: unknown): string {
   if (typeof value !== "string") return JSON.stringify(value, null, 2) ?? "";
   const text = value.trim();
   if (!/^[[{]/.test(text)) return value;
@@ -33,7 +33,7 @@ export function pretty(value: unknown): string {
 }
 
 /** A reason for waiting in a word that fits between two attempts: `429`, `timeout`. */
-export function cause(reason: string | null | undefined): string {
+export function shortCause(reason: string | null | undefined): string {
   if (!reason) return "retry";
   const status = /\b([45]\d\d)\b/.exec(reason);
   if (status?.[1]) return status[1];
