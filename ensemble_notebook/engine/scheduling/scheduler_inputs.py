@@ -1,4 +1,4 @@
-"""What can happen in a run, as the scheduler is told."""
+"""What can happen in a run, as the scheduler is told: its inputs, each named in the past tense."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RunStartRequested:
-    """The run begins."""
+    """The run is to begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSucceeded:
-    """A running task has its output; `held` are the numbers of the conditions that hold for it (E33)."""
+    """A running task has its output; `met_conditions` are the numbers of those that hold for it (E33)."""
 
     task: int
-    held: frozenset[int] = frozenset()
+    met_conditions: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum, auto
 from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy
+from ensemble_notebook.domain.planning.graph import Graph
 
 
-class State(Enum):
-    """Of a node. The last four are for good, unless a phase is sent back; ``PASSED_OVER``: skipped for a condition."""
+class NodeState(Enum):
+    """The state of a node. The last four are final, unless a phase is sent back.
+
+    ``PASSED_OVER``: skipped since a condition was not met, which is no failure for those that depend on it.
+    """
 
     HELD = auto()
     READY = auto()
@@ -22,90 +27,151 @@ class State(Enum):
     PASSED_OVER = auto()
 
 
-UNSTARTED: Final = (State.HELD, State.READY)
-RESOLVED: Final = (State.SUCCEEDED, State.FAILED, State.SKIPPED, State.PASSED_OVER)
-MISSED: Final = (State.FAILED, State.SKIPPED)
+UNSTARTED: Final = (NodeState.HELD, NodeState.READY)
+RESOLVED: Final = (NodeState.SUCCEEDED, NodeState.FAILED, NodeState.SKIPPED, NodeState.PASSED_OVER)
+MISSED: Final = (NodeState.FAILED, NodeState.SKIPPED)
 
 
-class Group:
+class NodeGroup:
     """Nodes that open together and share an error strategy: the body of a phase, or the run as a whole.
 
     Attributes:
         owner: the phase; None for the run.
-        unresolved: how many of its nodes are not.
+        unresolved_count: how many of its nodes are not.
         has_failed: a node failed, or was skipped for a failure elsewhere.
-        is_cut: a node did not come to its end because nothing was to start any more, or everything was to stop.
+        is_cut_short: a node did not come to its end because nothing was to start any more, or everything was to stop.
     """
 
-    __slots__ = ("has_failed", "is_cut", "nodes", "owner", "strategy", "unresolved")
+    __slots__ = ("has_failed", "is_cut_short", "nodes", "owner", "strategy", "unresolved_count")
 
-    def __init__(self, owner: Node | None, strategy: ErrorStrategy) -> None:
+    def __init__(self, owner: SchedulerNode | None, strategy: ErrorStrategy) -> None:
         self.owner = owner
         self.strategy = strategy
-        self.nodes: list[Node] = []
-        self.unresolved = 0
+        self.nodes: list[SchedulerNode] = []
+        self.unresolved_count = 0
         self.has_failed = False
-        self.is_cut = False
+        self.is_cut_short = False
 
 
-class Node:
+class SchedulerNode:
     """A task, or a phase.
 
     Attributes:
         body: the tasks of a phase; None for a task.
         has_review: a phase that is reviewed.
         needs: what it depends on.
-        tests: its conditions by number, each with the node that must have succeeded for it to hold.
-        tested: numbers of the conditions on its own output.
-        links: how many nodes hold it until they are resolved. `holds`: how many still do, its group included.
-        readers: nodes of its group that can't do without it. `followers`: those that only wait for it.
+        conditions: its conditions by number, each with the node that must have succeeded for it to hold.
+        own_conditions: numbers of the conditions on its own output.
+        holder_count: how many nodes hold it until they are resolved.
+        hold_count: how many still do, its group included.
+        readers: nodes of its group that can't do without it.
+        followers: nodes of its group that only wait for it.
     """
 
     __slots__ = (
         "body",
+        "conditions",
         "followers",
         "group",
         "has_review",
-        "holds",
+        "hold_count",
+        "holder_count",
         "index",
-        "links",
         "name",
         "needs",
+        "own_conditions",
         "readers",
         "state",
-        "tested",
-        "tests",
     )
 
-    def __init__(self, index: int, name: str, group: Group) -> None:
+    def __init__(self, index: int, name: str, group: NodeGroup) -> None:
         self.index = index
         self.name = name
         self.group = group
-        self.body: Group | None = None
+        self.body: NodeGroup | None = None
         self.has_review = False
-        self.needs: tuple[Node, ...] = ()
-        self.tests: tuple[tuple[int, Node], ...] = ()
-        self.tested: list[int] = []
-        self.links = 0
-        self.holds = 1
-        self.readers: list[Node] = []
-        self.followers: list[Node] = []
-        self.state = State.HELD
+        self.needs: tuple[SchedulerNode, ...] = ()
+        self.conditions: tuple[tuple[int, SchedulerNode], ...] = ()
+        self.own_conditions: list[int] = []
+        self.holder_count = 0
+        self.hold_count = 1
+        self.readers: list[SchedulerNode] = []
+        self.followers: list[SchedulerNode] = []
+        self.state = NodeState.HELD
         group.nodes.append(self)
-        group.unresolved += 1
+        group.unresolved_count += 1
 
     @property
-    def word(self) -> str:
+    def outcome(self) -> str:
         """What became of a node that did not succeed."""
-        return "failed" if self.state is State.FAILED else "was skipped"
+        return "failed" if self.state is NodeState.FAILED else "was skipped"
 
     @property
-    def fate(self) -> str:
+    def named_outcome(self) -> str:
         """The same, with its name."""
-        return f"{self.name!r}, which {self.word}"
+        return f"{self.name!r}, which {self.outcome}"
 
 
-def body_of(phase: Node) -> Group:
+def get_body(phase: SchedulerNode) -> NodeGroup:
     """The tasks of a phase."""
     assert phase.body is not None
     return phase.body
+
+
+class NodeTable:
+    """The nodes of one graph, each linked with those that it waits for.
+
+    Attributes:
+        root: the group of the whole run: its phases, or its tasks where it has none.
+        phases: by index.
+        tasks: by index.
+    """
+
+    __slots__ = ("phases", "root", "tasks")
+
+    def __init__(self, graph: Graph, strategy: ErrorStrategy) -> None:
+        # Phases that don't depend on a failed one always go on (E26), whatever the strategy of the tasks is.
+        self.root = NodeGroup(None, ErrorStrategy.CONTINUE_ON_ERROR if graph.phases else strategy)
+        self.phases = [SchedulerNode(phase.index, phase.name, self.root) for phase in graph.phases]
+        for node in self.phases:
+            node.body = NodeGroup(node, strategy)
+        self.tasks: list[SchedulerNode] = []
+        for task in graph.tasks:
+            group = self.root if task.phase is None else get_body(self.phases[task.phase])
+            self.tasks.append(SchedulerNode(task.index, task.name, group))
+        self._link_tasks(graph)
+        self._link_phases(graph)
+        for condition in graph.conditions:
+            self.tasks[condition.source].own_conditions.append(condition.index)
+
+    def _link_tasks(self, graph: Graph) -> None:
+        for task in graph.tasks:
+            node = self.tasks[task.index]
+            node.needs = tuple(self.tasks[index] for index in task.context)
+            sources = (self.tasks[graph.conditions[number].source] for number in task.when)
+            node.conditions = tuple(zip(task.when, sources, strict=True))
+            _add_holds(node, () if task.after is None else (self.tasks[task.after],))
+
+    def _link_phases(self, graph: Graph) -> None:
+        for phase in graph.phases:
+            node = self.phases[phase.index]
+            node.has_review = phase.phase.review is not None
+            node.needs = tuple(self.phases[index] for index in phase.after)
+            owners = (self.tasks[graph.conditions[number].source].group.owner for number in phase.when)
+            node.conditions = tuple((number, owner) for number, owner in zip(phase.when, owners, strict=True) if owner)
+            _add_holds(node, ())
+
+
+def _add_holds(node: SchedulerNode, after: Iterable[SchedulerNode]) -> None:
+    """Let a node wait for all that it depends on in its own group, and for what it merely comes after."""
+    is_partial = node.group.strategy is ErrorStrategy.PARTIAL
+    sources = dict.fromkeys(source for _, source in node.conditions)
+    for each in node.needs:
+        if each.group is node.group:
+            (each.followers if is_partial else each.readers).append(node)
+            node.holder_count += 1
+    for each in (*sources, *after):
+        if each.group is node.group:
+            each.followers.append(node)
+            node.holder_count += 1
+    node.hold_count += node.holder_count
