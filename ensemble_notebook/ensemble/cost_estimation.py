@@ -27,7 +27,7 @@ from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
 from ensemble_notebook.engine.agent.prompts import system_prompt, user_prompt
 from ensemble_notebook.engine.agent.structured_output import output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
-from ensemble_notebook.engine.limits.budget_admission import unknown_price
+from ensemble_notebook.engine.limits.budget_admission import describe_unknown_price
 from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
 from ensemble_notebook.errors import Problem, ValidationError
 from ensemble_notebook.models.model_identity import ModelIdentity, identify_model
@@ -72,7 +72,7 @@ def price_problems(ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing,
         except ValidationError:  # said already, where the models are checked
             continue
         if pricing(sample, provider=model.provider, model=model.name, at=at) is None:
-            yield Problem(unknown_price(model.name, model.provider), ensemble, "budget")
+            yield Problem(describe_unknown_price(model.name, model.provider), ensemble, "budget")
 
 
 @dataclass(frozen=True, slots=True)

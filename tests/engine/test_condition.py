@@ -86,7 +86,7 @@ def test_a_plain_predicate_works_on_a_thread_e15_e33() -> None:
         return True
 
     drive_for_real(parallel(saying("x"), task("b", handler=works(0), when=Condition("triage", predicate=note))))
-    assert threads == ["ensemble-worker"]
+    assert threads == ["ensemble-call"]
 
 
 def branches(said: str) -> list[str]:

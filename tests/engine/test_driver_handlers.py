@@ -461,7 +461,7 @@ def test_sync_handlers_work_side_by_side_on_threads_e2() -> None:
 
     result, _ = drive_for_real(parallel(*(task(name, handler=meet) for name in "abc")))
     assert len(result.outputs) == 3
-    assert names == {"ensemble-worker"}
+    assert names == {"ensemble-call"}
 
 
 @pytest.mark.parametrize("is_async", [False, True])

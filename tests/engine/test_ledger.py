@@ -26,7 +26,7 @@ def ledger(**limits: Any) -> BudgetLedger:
 
 def asked(book: BudgetLedger, *reservations: Reservation) -> list[ReservationState]:
     for reservation in reservations:
-        book.ask(reservation)
+        book.reserve(reservation)
     return [reservation.state for reservation in reservations]
 
 
@@ -38,7 +38,7 @@ def test_what_fits_is_held_at_once_and_counted_as_spent_when_it_is_over_e36() ->
     book, reservation = ledger(max_tokens=100), Reservation(30, 20)
     assert asked(book, reservation) == [ReservationState.HELD]
     assert book.held == Spending(tokens=50, llm_calls=1)
-    book.send(reservation)
+    book.mark_sent(reservation)
     assert book.settle(reservation, took(12)) == []
     assert (book.booked, book.held) == (Spending(tokens=12, llm_calls=1), Spending())
 
@@ -47,7 +47,7 @@ def test_calls_side_by_side_wait_where_their_worst_cases_do_not_fit_together_e36
     book = ledger(max_tokens=100)
     first, second, third = Reservation(20, 20), Reservation(20, 20), Reservation(20, 20)
     assert asked(book, first, second, third) == [ReservationState.HELD, ReservationState.HELD, ReservationState.WAITING]
-    book.send(first)
+    book.mark_sent(first)
     assert book.settle(first, took(10)) == [third]
     assert third.state is ReservationState.HELD
 
@@ -60,7 +60,7 @@ def test_nobody_overtakes_who_waits_e36() -> None:
         ReservationState.WAITING,
         ReservationState.WAITING,
     ]
-    book.send(running)
+    book.mark_sent(running)
     assert book.settle(running, took(0)) == [large, small]
 
 
@@ -79,23 +79,23 @@ def test_what_waits_is_refused_as_soon_as_it_can_never_fit_any_more_e36() -> Non
     book = ledger(max_tokens=100)
     running, waiting, small = Reservation(60, 0), Reservation(60, 0), Reservation(40, 0)
     asked(book, running, waiting, small)
-    book.send(running)
+    book.mark_sent(running)
     assert book.settle(running, took(60)) == [waiting, small]
     assert [waiting.state, small.state] == [ReservationState.REFUSED, ReservationState.HELD]
 
 
 def test_the_worst_case_of_a_call_whose_usage_never_came_stays_booked_e36() -> None:
     book, reservation = ledger(max_tokens=100), Reservation(30, 20)
-    book.ask(reservation)
-    book.send(reservation)
+    book.reserve(reservation)
+    book.mark_sent(reservation)
     book.settle(reservation, None)
     assert book.booked == Spending(tokens=50, llm_calls=1)
 
 
 def test_a_refused_request_gives_its_tokens_back_and_has_still_been_a_request_e36() -> None:
     book, first, second = ledger(max_tokens=50, max_llm_calls=1), Reservation(30, 20), Reservation(30, 20)
-    book.ask(first)
-    book.send(first)
+    book.reserve(first)
+    book.mark_sent(first)
     book.settle(first, took(0))
     assert book.booked == Spending(llm_calls=1)
     assert asked(book, second) == [ReservationState.REFUSED]
@@ -104,9 +104,9 @@ def test_a_refused_request_gives_its_tokens_back_and_has_still_been_a_request_e3
 
 def test_calls_that_were_sent_are_not_waited_for_by_those_that_only_lack_a_call_e36() -> None:
     book, first, second = ledger(max_llm_calls=1), Reservation(1, 1), Reservation(1, 1)
-    book.ask(first)
+    book.reserve(first)
     assert asked(book, second) == [ReservationState.WAITING]  # the first may yet be withdrawn
-    book.send(first)
+    book.mark_sent(first)
     third = Reservation(1, 1)
     assert asked(book, third) == [ReservationState.REFUSED]
     assert book.settle(first, took(2)) == [second]
@@ -128,7 +128,7 @@ def test_costs_are_limited_exactly_e36() -> None:
     reservations = [Reservation(1, 1, Decimal("0.05"), Decimal("0.05")) for _ in range(4)]
     assert asked(book, *reservations) == [ReservationState.HELD] * 3 + [ReservationState.WAITING]
     for reservation in reservations[:3]:
-        book.send(reservation)
+        book.mark_sent(reservation)
         book.settle(reservation, took(2, "0.10"))
     assert reservations[3].state is ReservationState.REFUSED
     assert book.booked.cost == Decimal("0.30")
@@ -144,17 +144,17 @@ def test_a_model_without_a_limit_gets_a_share_so_that_one_call_cannot_take_all_e
 
 def test_a_share_is_no_more_than_models_take_and_no_less_than_an_answer_needs_e36() -> None:
     rich, poor = Reservation(100, None), Reservation(100, None)
-    ledger(max_tokens=10**6).ask(rich)
-    ledger(max_tokens=100 + MIN_OUTPUT_TOKENS).ask(poor)
+    ledger(max_tokens=10**6).reserve(rich)
+    ledger(max_tokens=100 + MIN_OUTPUT_TOKENS).reserve(poor)
     assert (rich.max_tokens, poor.max_tokens) == (MAX_OUTPUT_TOKENS, MIN_OUTPUT_TOKENS)
     broke = Reservation(100, None)
-    ledger(max_tokens=99 + MIN_OUTPUT_TOKENS).ask(broke)
+    ledger(max_tokens=99 + MIN_OUTPUT_TOKENS).reserve(broke)
     assert broke.state is ReservationState.REFUSED
 
 
 def test_a_share_of_money_is_counted_in_output_tokens_e36() -> None:
     reservation = Reservation(100, None, Decimal("0.1"), Decimal("0.0001"))
-    ledger(max_cost="0.5").ask(reservation)
+    ledger(max_cost="0.5").reserve(reservation)
     assert reservation.max_tokens == 1000
     assert reservation.held.cost == Decimal("0.2")
 
@@ -162,13 +162,13 @@ def test_a_share_of_money_is_counted_in_output_tokens_e36() -> None:
 @pytest.mark.parametrize("limits", [{"max_llm_calls": 3}, {"max_cost": 1}])
 def test_output_that_no_limit_is_about_is_not_limited_e36(limits: dict[str, int]) -> None:
     reservation = Reservation(100, None)
-    ledger(**limits).ask(reservation)
+    ledger(**limits).reserve(reservation)
     assert (reservation.state, reservation.max_tokens) == (ReservationState.HELD, None)
 
 
 def test_a_model_keeps_its_own_limit_e36() -> None:
     reservation = Reservation(100, 5000)
-    ledger(max_tokens=10_000).ask(reservation)
+    ledger(max_tokens=10_000).reserve(reservation)
     assert (reservation.max_tokens, reservation.held.tokens) == (None, 5100)
 
 
@@ -201,7 +201,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def ask(self, inputs: int, output: int | None, rate: str) -> Reservation:
         reservation = Reservation(inputs, output, inputs * Decimal("0.01"), Decimal(rate))
         before = [each for each in self.arrived if each.state is ReservationState.WAITING]
-        self.book.ask(reservation)
+        self.book.reserve(reservation)
         self.arrived.append(reservation)
         if before:
             assert reservation.state is not ReservationState.HELD, "overtook"
@@ -210,7 +210,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(reservation=reservations)
     def send(self, reservation: Reservation) -> None:
         if reservation.state is ReservationState.HELD:
-            self.book.send(reservation)
+            self.book.mark_sent(reservation)
             self.served += Spending(llm_calls=1)
 
     @rule(reservation=consumes(reservations), share=st.sampled_from([0, 1, 50, 100]), is_known=st.booleans())
@@ -247,12 +247,12 @@ class LedgerMachine(RuleBasedStateMachine):
         """In the end everybody is decided."""
         for reservation in self.arrived:
             if reservation.state is ReservationState.HELD:
-                self.book.send(reservation)
+                self.book.mark_sent(reservation)
             if reservation.state is ReservationState.SENT:
                 self.learn(self.book.settle(reservation, Spending()))
         while any(each.state is ReservationState.HELD for each in self.arrived):
             for reservation in [each for each in self.arrived if each.state is ReservationState.HELD]:
-                self.book.send(reservation)
+                self.book.mark_sent(reservation)
                 self.book.settle(reservation, None)
         assert not [each for each in self.arrived if each.state is ReservationState.WAITING]
         assert self.book.held == Spending()
@@ -267,14 +267,14 @@ def test_less_than_one_worst_case_is_left_after_the_last_refusal_e36(sizes: list
     running: list[tuple[Reservation, int]] = []
     for inputs, output, share in sizes:
         reservation = Reservation(inputs, output)
-        book.ask(reservation)
+        book.reserve(reservation)
         running.append((reservation, share))
         while len(running) > 5:
             each, part = running.pop(0)
             if each.state is ReservationState.HELD:
-                book.send(each)
+                book.mark_sent(each)
                 book.settle(each, took(each.held.tokens * part // 100))
             if each.state is ReservationState.REFUSED:
                 refused.append(each)
     if refused:
-        assert book.left("max_tokens") < refused[-1].worst(refused[-1].output_tokens or 0).tokens
+        assert book.get_remaining("max_tokens") < refused[-1].worst_case(refused[-1].output_tokens or 0).tokens

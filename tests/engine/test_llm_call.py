@@ -204,7 +204,7 @@ def test_a_cancelled_request_stays_booked_and_a_cancelled_wait_leaves_nothing_e3
 
     run_virtual(main(), run.loop)
     assert booked(budget) == Spending(cost=Decimal(225), tokens=150, llm_calls=1)
-    assert get_account(budget).left("max_tokens") == 50
+    assert get_account(budget).get_remaining("max_tokens") == 50
     assert [event.status for event in run.events(WaitEnded)] == [SpanStatus.CANCELLED]
     assert waiting.asked == []
 

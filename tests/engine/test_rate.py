@@ -36,7 +36,7 @@ class Street:
         await asyncio.sleep(at)
         limiter = RateLimiter(limits, self.clock)
         try:
-            if not limiter.pass_at_once():
+            if not limiter.try_pass():
                 await limiter.wait()
         except RateLimitTimeoutError:
             self.late[name] = self.clock.monotonic()
@@ -116,7 +116,7 @@ def test_a_cancelled_request_leaves_the_line_and_takes_no_turn_e37() -> None:
     async def main() -> None:
         tasks = [asyncio.ensure_future(street.request(name, limit)) for name in "abcde"]
         await asyncio.sleep(0.5)
-        tasks[1].cancel()  # the first in line
+        tasks[1].cancel()  # the first in queue
         tasks[3].cancel()  # in the middle
         await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -146,7 +146,7 @@ def test_no_limit_ever_lets_two_requests_through_within_its_interval_e37(
         limiter = RateLimiter([limits[each] for each in which], street.clock)
         try:
             async with asyncio.timeout(patience):
-                if not limiter.pass_at_once():
+                if not limiter.try_pass():
                     await limiter.wait()
         except TimeoutError:
             return
@@ -159,7 +159,7 @@ def test_no_limit_ever_lets_two_requests_through_within_its_interval_e37(
     run_virtual(main(), street.loop)
     for limit, times in zip(limits, passed, strict=True):
         assert all(after - before > limit.interval_s - 1e-6 for before, after in pairwise(times))
-        assert not any(bucket.line for bucket in _buckets.values())
+        assert not any(bucket.queue for bucket in _buckets.values())
 
 
 def test_one_limit_holds_for_several_threads_with_their_own_loops_e37() -> None:
@@ -168,7 +168,7 @@ def test_one_limit_holds_for_several_threads_with_their_own_loops_e37() -> None:
     async def several() -> None:
         limiter = RateLimiter([limit], SystemClock())
         for _ in range(5):
-            if not limiter.pass_at_once():
+            if not limiter.try_pass():
                 await limiter.wait()
             times.append(time.monotonic())
 
@@ -199,11 +199,11 @@ def test_a_line_goes_on_without_those_whose_loop_is_closed_e37() -> None:
         bucket = TokenBucket(1.0)
         first, last = await make(), await make()
         lost = await asyncio.to_thread(asyncio.run, make())
-        bucket.line.extend([first, lost, last])
+        bucket.queue.extend([first, lost, last])
         bucket.leave(first)
         await asyncio.wait_for(_wait(last), 10)
         bucket.leave(lost)
-        assert list(bucket.line) == [last]
+        assert list(bucket.queue) == [last]
 
     asyncio.run(main())
 
@@ -217,7 +217,7 @@ def test_the_error_names_the_limit_and_what_to_do_e37() -> None:
 
     async def main() -> None:
         limiter = RateLimiter([limit], SystemClock())
-        assert limiter.pass_at_once()
+        assert limiter.try_pass()
         await limiter.wait()
 
     with pytest.raises(RateLimitTimeoutError, match=r"No place within 0\.5 s under RateLimit\(1, 60\)") as caught:

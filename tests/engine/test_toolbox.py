@@ -365,7 +365,7 @@ def test_a_cancelled_sync_tool_is_left_to_itself_and_named_e35() -> None:
         call.cancel()
         await asyncio.wait([call])
         assert call.cancelled()
-        return caller.abandoned()
+        return caller.list_abandoned()
 
     try:
         assert with_caller(main) == ["tool sleepy"]

@@ -114,16 +114,16 @@ def test_a_cancelled_call_is_named_while_it_runs_and_forgotten_after_e35() -> No
     async def main(pool: ThreadPool) -> ThreadPool:
         call = asyncio.ensure_future(pool.call("tool sleepy", hang))
         await pool.call("watch", started.wait)
-        assert pool.abandoned() == []
+        assert pool.list_abandoned() == []
         call.cancel()
         await asyncio.wait([call])
-        assert pool.abandoned() == ["tool sleepy"]
+        assert pool.list_abandoned() == ["tool sleepy"]
         return pool
 
     pool = with_pool(main)
     release.set()
     threads[0].join(PATIENCE_S)
-    assert pool.abandoned() == []
+    assert pool.list_abandoned() == []
 
 
 def test_a_call_cancelled_before_its_turn_never_runs() -> None:

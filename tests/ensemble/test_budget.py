@@ -148,7 +148,7 @@ def test_two_hundred_callers_side_by_side_never_pass_the_cap_e36(limits: dict[st
         if (found := re.search(r"take ([\d.,]+) ", str(each)))
     ]
     # What a refusal leaves behind is less than it needed, and nothing is ever given back after that.
-    assert account.left(name) < min(needed, default=Decimal(1))
+    assert account.get_remaining(name) < min(needed, default=Decimal(1))
 
 
 def test_ten_tasks_side_by_side_make_no_more_than_three_requests_and_the_rest_is_skipped_e36() -> None:

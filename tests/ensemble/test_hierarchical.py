@@ -197,7 +197,7 @@ def test_a_sync_policy_runs_on_a_thread_of_its_own_e24() -> None:
             return DelegationPolicyResult.allow()
 
     managed(Reply(calls=[delegate("Writer", "poem")]), "Done.", delegation_policies=[Watch()]).run()
-    assert threads == ["ensemble-worker"]
+    assert threads == ["ensemble-call"]
 
 
 def test_two_runs_of_one_ensemble_count_their_delegations_apart_e4() -> None:

@@ -23,7 +23,7 @@ class BudgetAccount:
         # Re-entrant, since a coroutine that nobody runs any more may be collected, and withdraw, at any place.
         self._lock = threading.RLock()
         self._ledger = BudgetLedger(budget)
-        self._waiters: dict[Reservation, CrossThreadEvent] = {}
+        self._decisions: dict[Reservation, CrossThreadEvent] = {}
 
     @property
     def booked(self) -> Spending:
@@ -37,24 +37,24 @@ class BudgetAccount:
         with self._lock:
             return self._ledger.held
 
-    def left(self, limit: str) -> Decimal:
+    def get_remaining(self, limit: str) -> Decimal:
         """What is not spent for good of a limit."""
         with self._lock:
-            return self._ledger.left(limit)
+            return self._ledger.get_remaining(limit)
 
-    def ask(self, reservation: Reservation) -> CrossThreadEvent | None:
+    def reserve(self, reservation: Reservation) -> CrossThreadEvent | None:
         """Ask the ledger. Where the reservation has to wait, whom to await; it is decided then."""
         with self._lock:
-            self._ledger.ask(reservation)
+            self._ledger.reserve(reservation)
             if reservation.state is not ReservationState.WAITING:
                 return None
-            waiter = self._waiters[reservation] = CrossThreadEvent()
-            return waiter
+            decision = self._decisions[reservation] = CrossThreadEvent()
+            return decision
 
-    def send(self, reservation: Reservation) -> None:
+    def mark_sent(self, reservation: Reservation) -> None:
         """The request goes out."""
         with self._lock:
-            self._ledger.send(reservation)
+            self._ledger.mark_sent(reservation)
 
     def settle(self, reservation: Reservation, taken: Spending | None) -> None:
         """The request is over; None where nobody knows what it took."""
@@ -64,12 +64,12 @@ class BudgetAccount:
     def withdraw(self, reservation: Reservation) -> None:
         """The request will not be sent, whether it still waits or has its place by now."""
         with self._lock:
-            self._waiters.pop(reservation, None)
+            self._decisions.pop(reservation, None)
             self._wake(self._ledger.withdraw(reservation))
 
     def _wake(self, decided: Iterable[Reservation]) -> None:
         for reservation in decided:
-            if not self._waiters.pop(reservation).call():
+            if not self._decisions.pop(reservation).set():
                 self._wake(self._ledger.withdraw(reservation))
 
 

@@ -17,7 +17,7 @@ from ensemble_notebook.errors import BudgetExceededError
 
 _UNCOUNTED: Final = Price(Decimal(0), Decimal(0))
 # So many tokens of output are priced to know what one costs; dividing by it is exact.
-_SAMPLE: Final = 1000
+_SAMPLE_TOKENS: Final = 1000
 
 
 class Admission:
@@ -29,7 +29,7 @@ class Admission:
 
     max_tokens: int | None = None
 
-    def send(self) -> None:
+    def mark_sent(self) -> None:
         """The request goes out."""
 
     def withdraw(self) -> None:
@@ -60,82 +60,84 @@ class BudgetAdmission(Admission):
         self._port = port
         self._at = at
         input_tokens = conversation.input_bound()
-        price = self._worst_price(input_tokens)
+        price = self._find_worst_price(input_tokens)
         if price is None:
             if budget.max_cost is not None and not budget.allow_unknown_cost:
-                raise BudgetExceededError(unknown_price(port.name, port.provider), budget=budget, limit="max_cost")
+                raise BudgetExceededError(
+                    describe_unknown_price(port.name, port.provider), budget=budget, limit="max_cost"
+                )
             price = _UNCOUNTED
-        self._claim = Reservation(input_tokens, port.max_tokens, price.input, price.output / _SAMPLE)
+        self._reservation = Reservation(input_tokens, port.max_tokens, price.input, price.output / _SAMPLE_TOKENS)
 
-    def ask(self) -> CrossThreadEvent | None:
-        """Reserve it, or say whom to await first; then `check` what came of it."""
-        return self._account.ask(self._claim)
+    def reserve(self) -> CrossThreadEvent | None:
+        """Reserve it, or say whom to await first; then `raise_if_refused`."""
+        return self._account.reserve(self._reservation)
 
-    def check(self) -> None:
+    def raise_if_refused(self) -> None:
         """Whether it was granted.
 
         Raises:
             BudgetExceededError: it can never fit into what the budget leaves.
         """
-        reservation = self._claim
+        reservation = self._reservation
         if reservation.state is ReservationState.REFUSED and reservation.exceeded is not None:
             raise BudgetExceededError(
-                self._refusal(reservation.exceeded), budget=self._budget, limit=reservation.exceeded
+                self._describe_refusal(reservation.exceeded), budget=self._budget, limit=reservation.exceeded
             )
         self.max_tokens = reservation.max_tokens
 
     @property
     def warning(self) -> Spending | None:
         """What is spent or held, where this admission is the one that came near a limit."""
-        return self._claim.warning
+        return self._reservation.warning
 
-    def send(self) -> None:
+    def mark_sent(self) -> None:
         """The request goes out."""
-        self._account.send(self._claim)
+        self._account.mark_sent(self._reservation)
 
     def withdraw(self) -> None:
         """The request will not be sent."""
-        self._account.withdraw(self._claim)
+        self._account.withdraw(self._reservation)
 
     def settle(self, usage: TokenUsage, model: str | None = None) -> None:
         """Book what it took; its worst case where that is unknown."""
         if usage.input_tokens is None or usage.output_tokens is None:
-            self._account.settle(self._claim, None)
+            self._account.settle(self._reservation, None)
             return
         # By the name of the model that answered, else by the one that was asked for, as the trace does it.
-        price = (self._price(usage, model) if model else None) or self._price(usage, self._port.name)
-        cost = self._claim.held.cost if price is None else price.total
-        self._account.settle(self._claim, Spending(cost=cost, tokens=usage.input_tokens + usage.output_tokens))
+        price = (self._find_price(usage, model) if model else None) or self._find_price(usage, self._port.name)
+        cost = self._reservation.held.cost if price is None else price.total
+        self._account.settle(self._reservation, Spending(cost=cost, tokens=usage.input_tokens + usage.output_tokens))
 
-    def _price(self, usage: TokenUsage, model: str) -> Price | None:
+    def _find_price(self, usage: TokenUsage, model: str) -> Price | None:
         if self._pricing is None:
             return None
         return self._pricing(usage, provider=self._port.provider, model=model, at=self._at)
 
-    def _worst_price(self, input_tokens: int) -> Price | None:
+    def _find_worst_price(self, input_tokens: int) -> Price | None:
         """Of the input at its dearest, since writing a cache costs more with some, and of a sample of output."""
         prices = []
         for written in (None, input_tokens):
-            usage = TokenUsage(input_tokens=input_tokens, output_tokens=_SAMPLE, cache_write_tokens=written)
-            price = self._price(usage, self._port.name)
+            usage = TokenUsage(input_tokens=input_tokens, output_tokens=_SAMPLE_TOKENS, cache_write_tokens=written)
+            price = self._find_price(usage, self._port.name)
             if price is None:
                 return None
             prices.append(price)
         return Price(max(price.input for price in prices), max(price.output for price in prices))
 
-    def _refusal(self, name: str) -> str:
+    def _describe_refusal(self, name: str) -> str:
         limit = Decimal(self._budget.limits[name])
         if name == "max_llm_calls":
             return f"The budget's requests are used up: {limit} of {limit}. Raise its max_llm_calls."
         unit = "tokens" if name == "max_tokens" else "in cost"
-        needed, left = self._claim.needed.amount(name), max(self._account.left(name), Decimal(0))
+        needed, left = self._reservation.needed.amount(name), max(self._account.get_remaining(name), Decimal(0))
         return (
             f"The next request to {self._port.name} may take {needed:,f} {unit}; the budget of {limit:,f} leaves "
             f"{left:,f}. Raise its {name}, or give the model a lower max_tokens."
         )
 
 
-def unknown_price(model: str, provider: str | None) -> str:
+def describe_unknown_price(model: str, provider: str | None) -> str:
     """Why a model can't be used under `max_cost`, and what to do."""
     owner = f" by {provider}" if provider else ""
     return (

@@ -62,7 +62,7 @@ class Reservation:
     needed: Spending = field(default=NOTHING, init=False)
     warning: Spending | None = field(default=None, init=False)
 
-    def worst(self, output_tokens: int) -> Spending:
+    def worst_case(self, output_tokens: int) -> Spending:
         """What it takes at most, when it writes at most so much."""
         cost = self.input_cost + output_tokens * self.output_rate
         return Spending(cost=cost, tokens=self.input_tokens + output_tokens, llm_calls=1)
@@ -74,16 +74,16 @@ class BudgetLedger:
     def __init__(self, budget: Budget) -> None:
         self._limits = {name: Decimal(limit) for name, limit in budget.limits.items()}
         self._warn_at: Decimal | None = Decimal(str(budget.warn_at))
-        self._line: deque[Reservation] = deque()
+        self._queue: deque[Reservation] = deque()
         self.booked = NOTHING
         self.held = NOTHING
 
-    def ask(self, reservation: Reservation) -> None:
+    def reserve(self, reservation: Reservation) -> None:
         """Hold the worst case of a reservation, refuse it, or let it wait; its state says which."""
-        if not self._refuses(reservation) and (self._line or not self._grants(reservation)):
-            self._line.append(reservation)
+        if not self._refuse_if_impossible(reservation) and (self._queue or not self._hold_if_it_fits(reservation)):
+            self._queue.append(reservation)
 
-    def send(self, reservation: Reservation) -> None:
+    def mark_sent(self, reservation: Reservation) -> None:
         """The request goes out. From now on it counts as a call, whatever comes of it: the server counts it, too."""
         reservation.state = ReservationState.SENT
         reservation.held -= ONE_CALL
@@ -106,12 +106,12 @@ class BudgetLedger:
             Claims that waited and are decided now.
         """
         if reservation.state is ReservationState.WAITING:
-            self._line.remove(reservation)
+            self._queue.remove(reservation)
         elif reservation.state is not ReservationState.HELD:
             return []
         return self._release(reservation)
 
-    def left(self, name: str) -> Decimal:
+    def get_remaining(self, name: str) -> Decimal:
         """What is left of a limit for reservations that wait until nothing is held any more."""
         return self._limits[name] - self.booked.amount(name)
 
@@ -120,44 +120,50 @@ class BudgetLedger:
         self.held -= reservation.held
         reservation.held = NOTHING
         decided = []
-        while self._line and (self._refuses(self._line[0]) or self._grants(self._line[0])):
-            decided.append(self._line.popleft())
+        while self._queue and (self._refuse_if_impossible(self._queue[0]) or self._hold_if_it_fits(self._queue[0])):
+            decided.append(self._queue.popleft())
         return decided
 
-    def _refuses(self, reservation: Reservation) -> bool:
+    def _refuse_if_impossible(self, reservation: Reservation) -> bool:
         """Whether it can never fit, because the least that it needs is more than what is not yet booked."""
-        least = reservation.worst(MIN_OUTPUT_TOKENS if self._is_shared(reservation) else reservation.output_tokens or 0)
-        exceeded = next((name for name in self._limits if least.amount(name) > self.left(name)), None)
+        least = reservation.worst_case(
+            MIN_OUTPUT_TOKENS if self._is_output_shared(reservation) else reservation.output_tokens or 0
+        )
+        exceeded = next((name for name in self._limits if least.amount(name) > self.get_remaining(name)), None)
         if exceeded is None:
             return False
         reservation.state, reservation.exceeded, reservation.needed = ReservationState.REFUSED, exceeded, least
         return True
 
-    def _grants(self, reservation: Reservation) -> bool:
+    def _hold_if_it_fits(self, reservation: Reservation) -> bool:
         """Whether it fits beside all that is held; then it is held, too."""
-        reservation.max_tokens = self._share(reservation) if self._is_shared(reservation) else None
-        worst = reservation.worst(reservation.max_tokens or reservation.output_tokens or 0)
-        used = self.booked + self.held + worst
+        reservation.max_tokens = (
+            self._compute_output_share(reservation) if self._is_output_shared(reservation) else None
+        )
+        worst_case = reservation.worst_case(reservation.max_tokens or reservation.output_tokens or 0)
+        used = self.booked + self.held + worst_case
         if any(used.amount(name) > limit for name, limit in self._limits.items()):
             return False
-        reservation.state, reservation.held = ReservationState.HELD, worst
-        self.held += worst
+        reservation.state, reservation.held = ReservationState.HELD, worst_case
+        self.held += worst_case
         if self._warn_at is not None and any(
             used.amount(name) >= self._warn_at * limit for name, limit in self._limits.items()
         ):
             reservation.warning, self._warn_at = used, None
         return True
 
-    def _is_shared(self, reservation: Reservation) -> bool:
+    def _is_output_shared(self, reservation: Reservation) -> bool:
         """Whether the budget must limit its output, because nothing else does and it counts."""
         has_price = "max_cost" in self._limits and reservation.output_rate > 0
         return reservation.output_tokens is None and (has_price or "max_tokens" in self._limits)
 
-    def _share(self, reservation: Reservation) -> int:
+    def _compute_output_share(self, reservation: Reservation) -> int:
         """Its part of the output that is still free."""
         free = []
         if "max_tokens" in self._limits:
-            free.append(self.left("max_tokens") - self.held.tokens - reservation.input_tokens)
+            free.append(self.get_remaining("max_tokens") - self.held.tokens - reservation.input_tokens)
         if "max_cost" in self._limits and reservation.output_rate > 0:
-            free.append((self.left("max_cost") - self.held.cost - reservation.input_cost) / reservation.output_rate)
+            free.append(
+                (self.get_remaining("max_cost") - self.held.cost - reservation.input_cost) / reservation.output_rate
+            )
         return max(MIN_OUTPUT_TOKENS, min(int(min(free)) // OUTPUT_SHARE_DIVISOR, MAX_OUTPUT_TOKENS))

@@ -1,7 +1,7 @@
 """Rate limits: who may send a model request, and when (E37). Knows requests and time; no models and no events.
 
 Each `RateLimit` object is one token bucket of this process, shared by all loops and threads: a bucket that holds one
-token and gets a new one each interval, and a line before it. A request that several limits apply to goes through all
+token and gets a new one each interval, and a queue before it. A request that several limits apply to goes through all
 of them at the same moment, so each limit holds for what is really sent.
 """
 
@@ -23,34 +23,37 @@ from ensemble_notebook.errors import RateLimitTimeoutError
 # Sums of intervals are not exact; a wait of just the timeout is no longer than the timeout.
 _ROUNDING_S: Final = 1e-6
 
-# Re-entrant, since a coroutine that nobody runs any more may be collected, and leave its line, at any place.
+# Re-entrant, since a coroutine that nobody runs any more may be collected, and leave its queue, at any place.
 _lock: Final = threading.RLock()
 _numbers: Final = count()
 
 
 class TokenBucket:
-    """The bucket of one limit and the line before it. Touched under the lock of this module only."""
+    """One limit's token bucket, and the queue of those who wait for its next token.
 
-    __slots__ = ("interval_s", "line", "number", "opens_at")
+    Only code that holds the lock of this module may touch it.
+    """
+
+    __slots__ = ("interval_s", "next_token_at", "number", "queue")
 
     def __init__(self, interval_s: float) -> None:
         self.interval_s = interval_s
         self.number = next(_numbers)
-        self.opens_at = float("-inf")
-        self.line: deque[CrossThreadEvent] = deque()
+        self.next_token_at = float("-inf")
+        self.queue: deque[CrossThreadEvent] = deque()
 
-    def pass_through(self, now: float) -> None:
+    def take_token(self, now: float) -> None:
         """One request goes; a timer that was early by a hair does not move the schedule."""
-        self.opens_at = max(now, self.opens_at) + self.interval_s
+        self.next_token_at = max(now, self.next_token_at) + self.interval_s
 
     def leave(self, turn: CrossThreadEvent) -> None:
         """Give up one's place, or make room after going through; whoever is first then is called."""
-        if turn not in self.line:  # its loop was closed before it was called
+        if turn not in self.queue:  # its loop was closed before it was called
             return
-        was_first = self.line[0] is turn
-        self.line.remove(turn)
-        while was_first and self.line and not self.line[0].call():
-            self.line.popleft()
+        was_first = self.queue[0] is turn
+        self.queue.remove(turn)
+        while was_first and self.queue and not self.queue[0].set():
+            self.queue.popleft()
 
 
 class RateLimiter:
@@ -62,18 +65,18 @@ class RateLimiter:
         self._all = sorted(each_once, key=lambda pair: (-pair[1].interval_s, pair[1].number))
         self._clock = clock
 
-    def pass_at_once(self) -> bool:
-        """Go through, if all are open and nobody stands in line."""
+    def try_pass(self) -> bool:
+        """Go through, if all are open and nobody stands in a queue."""
         with _lock:
             now = self._clock.monotonic()
-            if any(bucket.line or bucket.opens_at > now for _, bucket in self._all):
+            if any(bucket.queue or bucket.next_token_at > now for _, bucket in self._all):
                 return False
             for _, bucket in self._all:
-                bucket.pass_through(now)
+                bucket.take_token(now)
         return True
 
     async def wait(self) -> None:
-        """Stand in line, then go through.
+        """Wait in the queues, then go through.
 
         Raises:
             RateLimitTimeoutError: at once where those ahead, if none of them gives up, make the wait longer than the
@@ -82,39 +85,39 @@ class RateLimiter:
         places: list[tuple[TokenBucket, CrossThreadEvent]] = []
         try:
             for limit, bucket in self._all:
-                await self._reach(limit, bucket, places)
+                await self._wait_for_token(limit, bucket, places)
             with _lock:
                 now = self._clock.monotonic()
                 for bucket, _ in places:
-                    bucket.pass_through(now)
+                    bucket.take_token(now)
         finally:
             with _lock:
                 for bucket, turn in places:
                     bucket.leave(turn)
 
-    async def _reach(
+    async def _wait_for_token(
         self, limit: RateLimit, bucket: TokenBucket, places: list[tuple[TokenBucket, CrossThreadEvent]]
     ) -> None:
-        """Become the first in a line, and have the bucket open."""
+        """Wait until this is the first in the queue of a bucket, and the bucket has a token."""
         began = self._clock.monotonic()
         latest = began + limit.wait_timeout + _ROUNDING_S
         turn = CrossThreadEvent()
         with _lock:
-            ahead = len(bucket.line)
-            if max(began, bucket.opens_at) + ahead * bucket.interval_s > latest:
+            ahead = len(bucket.queue)
+            if max(began, bucket.next_token_at) + ahead * bucket.interval_s > latest:
                 raise RateLimitTimeoutError(limit, limit.wait_timeout)
-            bucket.line.append(turn)
+            bucket.queue.append(turn)
             places.append((bucket, turn))
         if ahead:
-            await _in_time(turn, limit)
-        opens_at = bucket.opens_at
-        if opens_at > latest:
+            await _await_turn(turn, limit)
+        next_token_at = bucket.next_token_at
+        if next_token_at > latest:
             raise RateLimitTimeoutError(limit, limit.wait_timeout)
-        if (delay := opens_at - self._clock.monotonic()) > 0:
+        if (delay := next_token_at - self._clock.monotonic()) > 0:
             await asyncio.sleep(delay)
 
 
-async def _in_time(turn: CrossThreadEvent, limit: RateLimit) -> None:
+async def _await_turn(turn: CrossThreadEvent, limit: RateLimit) -> None:
     deadline = asyncio.timeout(limit.wait_timeout)
     try:
         async with deadline:

@@ -64,44 +64,51 @@ class RequestLimits:
             BudgetExceededError: it can never fit into what the budget leaves, or has no price under `max_cost`.
             RateLimitTimeoutError: its turn would come too late.
         """
-        admission = Admission() if self._budget is None else await self._pay(self._budget, port, conversation, call)
+        admission = (
+            Admission() if self._budget is None else await self._reserve_budget(self._budget, port, conversation, call)
+        )
         try:
-            if not self._rate_limiter.pass_at_once():
-                with _waiting(call, "rate_limit", RateLimitWaited):
+            if not self._rate_limiter.try_pass():
+                with _span_of_wait(call, "rate_limit", RateLimitWaited):
                     await self._rate_limiter.wait()
         except BaseException:
             admission.withdraw()
             raise
-        admission.send()
+        admission.mark_sent()
         return admission
 
-    async def _pay(self, budget: Budget, port: ChatPort, conversation: Conversation, call: SpanEmitter) -> Admission:
+    async def _reserve_budget(
+        self, budget: Budget, port: ChatPort, conversation: Conversation, call: SpanEmitter
+    ) -> Admission:
         admission = BudgetAdmission(budget, self._pricing, port, conversation, self._clock.now())
-        decided = admission.ask()
-        if decided is None:
-            admission.check()
+        decision = admission.reserve()
+        if decision is None:
+            admission.raise_if_refused()
         else:
             try:
-                with _waiting(call, "budget", WaitEnded):
-                    await decided
-                    admission.check()
+                with _span_of_wait(call, "budget", WaitEnded):
+                    await decision
+                    admission.raise_if_refused()
             except BaseException:
                 admission.withdraw()
                 raise
         if admission.warning is not None:
             call.emit(
-                BudgetWarning, message=_warning(budget, admission.warning), spent=admission.warning, budget=budget
+                BudgetWarning,
+                message=_describe_spending(budget, admission.warning),
+                spent=admission.warning,
+                budget=budget,
             )
         return admission
 
 
-def _warning(budget: Budget, spent: Spending) -> str:
+def _describe_spending(budget: Budget, spent: Spending) -> str:
     parts = [f"{spent.amount(name):,f} of {Decimal(limit):,f} ({name})" for name, limit in budget.limits.items()]
     return f"Of the budget are spent or held: {', '.join(parts)}."
 
 
 @contextmanager
-def _waiting(call: SpanEmitter, cause: str, ended: type[WaitEnded]) -> Iterator[None]:
+def _span_of_wait(call: SpanEmitter, cause: str, ended: type[WaitEnded]) -> Iterator[None]:
     """The span of a wait."""
     span, began = call.child(), call.stream.offset_s()
     status: SpanStatus = SpanStatus.OK

@@ -157,7 +157,7 @@ class Driver:
             self._run_span.emit(Warned, message=message)
 
     def _conclude(self) -> None:
-        for label in self._caller.abandoned():
+        for label in self._caller.list_abandoned():
             self._run_span.emit(Warned, message=f"Still running and left to itself: {label}.")
         self._caller.close()
         self._runner.close()

@@ -18,7 +18,7 @@ class CrossThreadEvent:
     def __await__(self) -> Generator[object, None, None]:
         return self._future.__await__()
 
-    def call(self) -> bool:
+    def set(self) -> bool:
         """Let it go on. False when its loop is closed and nobody will."""
         try:
             self._loop.call_soon_threadsafe(self._wake)

@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 class FunctionCaller:
-    """Runs user functions for one run: sync ones on worker threads, async ones on the loop."""
+    """Runs user functions for one run: sync ones on threads of a pool, async ones on the loop."""
 
     def __init__(self) -> None:
-        self._workers = ThreadPool()
+        self._threads = ThreadPool()
 
     async def call(self, label: str, function: Callable[..., Any], *args: Any) -> Any:
         """The result of ``function(*args)``, awaited if it is awaitable.
@@ -27,16 +27,16 @@ class FunctionCaller:
         """
         if is_async(function):
             return await await_safely(function(*args))
-        result = await self._workers.call(label, lambda: function(*args))
+        result = await self._threads.call(label, lambda: function(*args))
         return await await_safely(result) if inspect.isawaitable(result) else result
 
-    def abandoned(self) -> list[str]:
+    def list_abandoned(self) -> list[str]:
         """Labels of the sync functions that still run though nobody waits for them any more."""
-        return self._workers.abandoned()
+        return self._threads.list_abandoned()
 
     def close(self) -> None:
         """Release the threads; does not wait."""
-        self._workers.close()
+        self._threads.close()
 
 
 async def await_safely(awaitable: Awaitable[T]) -> T:

@@ -46,7 +46,7 @@ class ThreadCall:
         except BaseException as raised:  # noqa: BLE001 - SystemExit in a tool must not end the thread
             self._error = to_runtime_error(raised)
 
-    def tell(self) -> None:
+    def deliver(self) -> None:
         """Hand what came of it to whoever awaits the future."""
         try:
             self.loop.call_soon_threadsafe(self._settle)
@@ -94,7 +94,7 @@ class ThreadPool:
         self._ensure_thread()
         return await call.future
 
-    def abandoned(self) -> list[str]:
+    def list_abandoned(self) -> list[str]:
         """Labels of the functions that still run though nobody waits for them any more."""
         with self._lock:
             return [call.label for call in self._busy.values() if call.future.cancelled()]
@@ -107,7 +107,7 @@ class ThreadPool:
             self._queue.put(None)
 
     def _ensure_thread(self) -> None:
-        if not self._is_short():
+        if not self._is_short_of_threads():
             return
         if self._thread_count < EAGER_THREADS:
             self._add_thread()
@@ -116,17 +116,17 @@ class ThreadPool:
 
     def _grow(self) -> None:
         self._growth = None
-        if self._is_short():
+        if self._is_short_of_threads():
             self._add_thread()
             self._ensure_thread()
 
-    def _is_short(self) -> bool:
+    def _is_short_of_threads(self) -> bool:
         with self._lock:
             return self._unfinished > self._thread_count
 
     def _add_thread(self) -> None:
         self._thread_count += 1
-        threading.Thread(target=self._work, name="ensemble-worker", daemon=True).start()
+        threading.Thread(target=self._work, name="ensemble-call", daemon=True).start()
 
     def _work(self) -> None:
         number = threading.get_ident()
@@ -138,4 +138,4 @@ class ThreadPool:
             with self._lock:
                 del self._busy[number]
                 self._unfinished -= 1
-            call.tell()
+            call.deliver()
