@@ -24,8 +24,8 @@ from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, 
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, llm_key, llm_of
 from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
-from ensemble_notebook.engine.agent.prompts import system_prompt, user_prompt
-from ensemble_notebook.engine.agent.structured_output import output_format
+from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
+from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.limits.budget_admission import describe_unknown_price
 from ensemble_notebook.engine.limits.budget_ledger import MAX_OUTPUT_TOKENS
@@ -140,10 +140,10 @@ class _Estimator:
     def _job(self, node: TaskNode, agent: Agent, llm: Any, is_sure: bool) -> _Job:
         task = node.task
         description, expected = render(task.description, self._values), render(task.expected_output, self._values)
-        instructions = "" if task.output_type is None else output_format(task.output_type).instructions
+        instructions = "" if task.output_type is None else get_output_format(task.output_type).instructions
         goal = description if task.agent is None and agent is node.agent else agent.goal
         tools = Toolbox((*agent.tools, *task.tools)).specs
-        texts = [system_prompt(agent, goal), user_prompt(description, expected, output_format=instructions)]
+        texts = [write_system_prompt(agent, goal), write_user_prompt(description, expected, output_format=instructions)]
         texts += [json.dumps([tool.name, tool.description, dict(tool.parameters)], default=str) for tool in tools]
         if self._has_manager:
             team = [member.agent for member in self._graph.team]
@@ -160,7 +160,10 @@ class _Estimator:
         """What a worker may be asked for by the manager, whose words are at most as long as a reply."""
         tools = Toolbox(agent.tools).specs
         size = _size(
-            [system_prompt(agent, agent.goal), *(json.dumps(dict(tool.parameters), default=str) for tool in tools)]
+            [
+                write_system_prompt(agent, agent.goal),
+                *(json.dumps(dict(tool.parameters), default=str) for tool in tools),
+            ]
         )
         rounds = 1 + (agent.max_iterations + WARNINGS_BEFORE_END if tools else 0)
         prompt = Range(size.low, size.high + MAX_OUTPUT_TOKENS)

@@ -20,7 +20,7 @@ from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_
 from ensemble_notebook.domain.planning.graph import Graph, llm_key
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.seams.chat_port import ChatSource
-from ensemble_notebook.engine.agent.structured_output import output_format
+from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.listener_delivery import wants_tokens
 from ensemble_notebook.engine.specs.run_spec import RunSpec
@@ -204,7 +204,7 @@ def _type_problems(graph: Graph) -> Iterator[Problem]:
         if node.task.output_type is None:
             continue
         try:
-            output_format(node.task.output_type)
+            get_output_format(node.task.output_type)
         except Exception as error:  # noqa: BLE001 - pydantic's for fields that JSON does not know, the validator's
             message = f"The output_type of task {node.name!r} has no JSON schema: {one_line(error)}"
             yield Problem(message, node.task, "output_type")

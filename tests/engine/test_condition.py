@@ -16,7 +16,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import PhaseEnded, PhaseSkipped, TaskCompleted, TaskFailed, TaskStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.engine.run.driver import STUBBORN_LIMIT_S, Driver
+from ensemble_notebook.engine.run.driver import CANCELLATION_LIMIT_S, Driver
 from ensemble_notebook.errors import EnsembleError
 from tests.support.drive import drive, drive_for_real, fails, only, parallel, task, times, works
 
@@ -208,7 +208,7 @@ def test_a_predicate_that_ignores_its_cancellation_is_left_to_itself_e35() -> No
         return True
 
     result, events = drive(parallel(saying("x"), task("b", when=Condition("triage", predicate=mule))), stop_after=3)
-    assert events[-1].offset_s == 3 + STUBBORN_LIMIT_S
+    assert events[-1].offset_s == 3 + CANCELLATION_LIMIT_S
     assert [each.name for each in result.outputs.values()] == ["triage"]
     assert not any(isinstance(each, TaskStarted) and each.task == "b" for each in events)
 

@@ -25,9 +25,9 @@ def keeper(**constraints: object) -> ConstraintTracker:
 def test_without_constraints_nobody_objects() -> None:
     free = keeper()
     for _ in range(100):
-        assert free.objection("Anybody") is None
-        free.approve("Anybody")
-    assert free.violations() == ()
+        assert free.find_objection("Anybody") is None
+        free.note_approved("Anybody")
+    assert free.list_violations() == ()
 
 
 def test_the_reasons_name_role_and_number_e25() -> None:
@@ -37,17 +37,17 @@ def test_the_reasons_name_role_and_number_e25() -> None:
         global_max_delegations=3,
         required_stages=[["A", "C"], ["B"]],
     )
-    assert kept.objection("D") == "Agent 'D' is not in the allowed_workers list"
-    assert kept.objection("B") == "Cannot delegate to 'B': stage 1 is not yet complete (still to come: 'A', 'C')"
-    kept.approve("A")
-    kept.complete("A")
-    assert kept.objection("A") == "Agent 'A' has reached its delegation cap of 1"
-    assert kept.objection("B") == "Cannot delegate to 'B': stage 1 is not yet complete (still to come: 'C')"
-    kept.approve("C")
-    kept.complete("C")
-    assert kept.objection("B") is None
-    kept.approve("B")
-    assert kept.objection("B") == "Global delegation cap of 3 has been reached"
+    assert kept.find_objection("D") == "Agent 'D' is not in the allowed_workers list"
+    assert kept.find_objection("B") == "Cannot delegate to 'B': stage 1 is not yet complete (still to come: 'A', 'C')"
+    kept.note_approved("A")
+    kept.note_completed("A")
+    assert kept.find_objection("A") == "Agent 'A' has reached its delegation cap of 1"
+    assert kept.find_objection("B") == "Cannot delegate to 'B': stage 1 is not yet complete (still to come: 'C')"
+    kept.note_approved("C")
+    kept.note_completed("C")
+    assert kept.find_objection("B") is None
+    kept.note_approved("B")
+    assert kept.find_objection("B") == "Global delegation cap of 3 has been reached"
 
 
 def test_the_checks_come_in_order_e25() -> None:
@@ -57,45 +57,45 @@ def test_the_checks_come_in_order_e25() -> None:
         global_max_delegations=1,
         required_stages=[["A"], ["B"]],
     )
-    kept.approve("B")
-    assert kept.objection("C") == "Agent 'C' is not in the allowed_workers list"
-    assert kept.objection("B") == "Global delegation cap of 1 has been reached"
+    kept.note_approved("B")
+    assert kept.find_objection("C") == "Agent 'C' is not in the allowed_workers list"
+    assert kept.find_objection("B") == "Global delegation cap of 1 has been reached"
     capped = keeper(max_calls_per_worker={"B": 1}, required_stages=[["A"], ["B"]])
-    capped.approve("B")
-    assert capped.objection("B") == "Agent 'B' has reached its delegation cap of 1"
+    capped.note_approved("B")
+    assert capped.find_objection("B") == "Agent 'B' has reached its delegation cap of 1"
 
 
 def test_roles_are_compared_without_case_and_space() -> None:
     kept = keeper(required_workers=[" quality ANALYST "], max_calls_per_worker={"Quality analyst": 1})
-    kept.approve("Quality Analyst")
-    assert kept.objection("QUALITY ANALYST") == "Agent 'QUALITY ANALYST' has reached its delegation cap of 1"
-    kept.complete("quality analyst ")
-    assert kept.violations() == ()
+    kept.note_approved("Quality Analyst")
+    assert kept.find_objection("QUALITY ANALYST") == "Agent 'QUALITY ANALYST' has reached its delegation cap of 1"
+    kept.note_completed("quality analyst ")
+    assert kept.list_violations() == ()
 
 
 def test_an_approved_worker_that_fails_counts_and_completes_no_stage_e25() -> None:
     kept = keeper(max_calls_per_worker={"A": 2}, required_stages=[["A"], ["B"]], required_workers=["A", "B"])
-    kept.approve("A")
-    kept.approve("A")
-    assert kept.objection("A") == "Agent 'A' has reached its delegation cap of 2"
-    assert kept.objection("B") is not None
-    assert kept.violations() == (
+    kept.note_approved("A")
+    kept.note_approved("A")
+    assert kept.find_objection("A") == "Agent 'A' has reached its delegation cap of 2"
+    assert kept.find_objection("B") is not None
+    assert kept.list_violations() == (
         "Required worker 'A' was delegated a task 2 times, never with success",
         "Required worker 'B' was never delegated a task",
     )
 
 
 def test_who_stands_in_no_stage_may_always_be_asked() -> None:
-    assert keeper(required_stages=[["A"], ["B"]]).objection("C") is None
+    assert keeper(required_stages=[["A"], ["B"]]).find_objection("C") is None
 
 
 def test_what_runs_side_by_side_counts_from_its_approval_on_e25() -> None:
     kept = keeper(global_max_delegations=2, required_stages=[["A"], ["B"]])
-    kept.approve("A")
-    assert kept.objection("B") is not None
-    kept.approve("A")
-    kept.complete("A")
-    assert kept.objection("B") == "Global delegation cap of 2 has been reached"
+    kept.note_approved("A")
+    assert kept.find_objection("B") is not None
+    kept.note_approved("A")
+    kept.note_completed("A")
+    assert kept.find_objection("B") == "Global delegation cap of 2 has been reached"
 
 
 # --- What can't be met ---
@@ -155,13 +155,13 @@ def test_the_keeper_lets_exactly_the_possible_histories_through_e25(
     kept = ConstraintTracker(constraints)
     let_through: tuple[str, ...] = ()
     for role in asked:
-        if kept.objection(role) is None:
-            kept.approve(role)
-            kept.complete(role)
+        if kept.find_objection(role) is None:
+            kept.note_approved(role)
+            kept.note_completed(role)
             let_through = (*let_through, role)
     assert let_through in histories(constraints, 6)
     missing = [role for role in constraints.required_workers if role not in let_through]
-    assert len(kept.violations()) == len(missing)
+    assert len(kept.list_violations()) == len(missing)
 
 
 @pytest.mark.parametrize(

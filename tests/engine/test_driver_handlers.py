@@ -45,7 +45,7 @@ from ensemble_notebook.domain.events import (
     TaskStarted,
     Warned,
 )
-from ensemble_notebook.engine.run.driver import STUBBORN_LIMIT_S, Driver
+from ensemble_notebook.engine.run.driver import CANCELLATION_LIMIT_S, Driver
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import DeadlineExceededError, ToolExecutionError
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
@@ -340,7 +340,7 @@ def test_a_task_that_ignores_its_cancellation_is_left_to_itself_and_named_e35() 
         await asyncio.sleep(AFTERMATH_S / 2)
 
     result, events = drive(parallel(task("mule", handler=stubborn), task("other", handler=works(9))), stop_after=2)
-    assert events[-1].offset_s == 2 + STUBBORN_LIMIT_S
+    assert events[-1].offset_s == 2 + CANCELLATION_LIMIT_S
     assert only(events, Warned).message == "Task 'mule' ignored its cancellation and is left to itself."
     assert sorted(result.cancelled) == [0, 1]
 

@@ -31,8 +31,8 @@ from ensemble_notebook.domain.events import (
     TaskStarted,
     Warned,
 )
-from ensemble_notebook.engine.run.driver import STUBBORN_LIMIT_S
-from ensemble_notebook.engine.run.phase_review import decision_of
+from ensemble_notebook.engine.run.driver import CANCELLATION_LIMIT_S
+from ensemble_notebook.engine.run.phase_review import to_decision
 from ensemble_notebook.errors import BudgetExceededError, ReviewRejectedError
 from tests.support.drive import PARALLEL, drive, drive_for_real, fails, only, task, works
 
@@ -308,7 +308,7 @@ def test_a_reviewer_takes_a_place_and_says_how_long_it_waited_e21() -> None:
     ],
 )
 def test_what_a_reviewer_s_words_mean_e28(answer: str, decision: ReviewDecision) -> None:
-    assert decision_of(answer) == decision
+    assert to_decision(answer) == decision
 
 
 # --- leaving and stopping ---
@@ -360,7 +360,7 @@ def test_a_reviewer_that_ignores_its_cancellation_is_left_to_itself_e35() -> Non
         return APPROVE
 
     _, events = drive(draft(mule), stop_after=4)
-    assert events[-1].offset_s == 4 + STUBBORN_LIMIT_S
+    assert events[-1].offset_s == 4 + CANCELLATION_LIMIT_S
     message = "The review of phase 'draft' ignored its cancellation and is left to itself."
     assert only(events, Warned).message == message
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from ensemble_notebook.engine.agent.structured_output import output_format
+from ensemble_notebook.engine.agent.structured_output import get_output_format
 
 
 class Verdict(BaseModel):
@@ -47,17 +47,17 @@ SCHEMA = {"properties": {"city": {"type": "string"}}, "required": ["city"]}
     ],
 )
 def test_a_value_is_read_from_a_fence_the_whole_text_or_prose(text: str) -> None:
-    assert output_format(Verdict).read(text) == Verdict(title="Tides", score=7)
+    assert get_output_format(Verdict).read(text) == Verdict(title="Tides", score=7)
 
 
 def test_every_kind_of_type_is_read() -> None:
     place = {"name": "Brest", "tags": ["sea"]}
-    assert output_format(Place).read(json.dumps(place)) == Place("Brest", ["sea"])
-    assert output_format(Trip).read(json.dumps({"place": place, "days": 2})) == {
+    assert get_output_format(Place).read(json.dumps(place)) == Place("Brest", ["sea"])
+    assert get_output_format(Trip).read(json.dumps({"place": place, "days": 2})) == {
         "place": Place("Brest", ["sea"]),
         "days": 2,
     }
-    assert output_format(SCHEMA).read('{"city": "Brest"}') == {"city": "Brest"}
+    assert get_output_format(SCHEMA).read('{"city": "Brest"}') == {"city": "Brest"}
 
 
 @pytest.mark.parametrize(
@@ -74,34 +74,34 @@ def test_every_kind_of_type_is_read() -> None:
 )
 def test_what_does_not_fit_is_named_with_its_place(kind: Any, text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=r"^.*$") as caught:
-        output_format(kind).read(text)
+        get_output_format(kind).read(text)
     assert str(caught.value) == fault
 
 
 def test_a_schema_has_a_title_and_stands_in_the_instructions() -> None:
-    made = output_format(SCHEMA)
+    made = get_output_format(SCHEMA)
     assert made.schema == {"title": "Output", "type": "object", **SCHEMA}
     assert json.dumps(made.schema, indent=2) in made.instructions
-    assert output_format(Verdict) is output_format(Verdict)
+    assert get_output_format(Verdict) is get_output_format(Verdict)
 
 
 @given(st.text())
 def test_no_text_leads_to_anything_but_a_value_or_a_fault(text: str) -> None:
     with contextlib.suppress(ValueError):
-        assert isinstance(output_format(SCHEMA).read(text)["city"], str)
+        assert isinstance(get_output_format(SCHEMA).read(text)["city"], str)
 
 
 @given(st.fixed_dictionaries({"title": st.text(), "score": st.integers(0, 10)}), st.text(alphabet="abc .,\n"))
 def test_a_value_in_any_prose_without_braces_comes_back(value: dict[str, Any], prose: str) -> None:
-    assert output_format(Verdict).read(f"{prose}{json.dumps(value)}{prose}") == Verdict(**value)
+    assert get_output_format(Verdict).read(f"{prose}{json.dumps(value)}{prose}") == Verdict(**value)
 
 
 def test_a_long_run_of_brackets_is_given_up_soon() -> None:
     with pytest.raises(ValueError, match="no complete JSON value"):
-        output_format(SCHEMA).read("[" * 20_000)
+        get_output_format(SCHEMA).read("[" * 20_000)
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9/place.json", "file:///etc/hostname"])
 def test_a_schema_elsewhere_is_not_fetched(address: str) -> None:
     with pytest.raises(Exception, match="not fetched; put its definitions under"):
-        output_format({"type": "object", "properties": {"place": {"$ref": address}}})
+        get_output_format({"type": "object", "properties": {"place": {"$ref": address}}})

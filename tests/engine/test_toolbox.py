@@ -17,7 +17,7 @@ from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.definitions.tool import TaskInput, ToolResult
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.seams.chat_port import ToolCall
-from ensemble_notebook.engine.agent.toolbox import ToolAnswer, Toolbox, handler_function, result_text
+from ensemble_notebook.engine.agent.toolbox import ToolAnswer, Toolbox, to_handler_function, to_text
 from ensemble_notebook.engine.events.clock import SystemClock
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
@@ -346,7 +346,7 @@ RING.append(RING)
     ids=repr,
 )
 def test_whatever_comes_back_has_a_text(value: Any, text: str) -> None:
-    assert result_text(value) == text
+    assert to_text(value) == text
 
 
 def test_a_cancelled_sync_tool_is_left_to_itself_and_named_e35() -> None:
@@ -392,7 +392,7 @@ def task_input(*context: str, description: str = "Look around.") -> TaskInput:
 
 
 def handled(handler: Any, work: TaskInput) -> Any:
-    return with_caller(lambda caller: caller.call("handler", handler_function(handler), work))
+    return with_caller(lambda caller: caller.call("handler", to_handler_function(handler), work))
 
 
 def test_a_function_as_handler_is_called_as_it_is() -> None:

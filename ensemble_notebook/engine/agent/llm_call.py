@@ -18,7 +18,7 @@ from ensemble_notebook.domain.events import (
 )
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply
-from ensemble_notebook.engine.agent.retry_policy import retry_delay
+from ensemble_notebook.engine.agent.retry_policy import compute_retry_delay
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.limits.budget_admission import Admission
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
@@ -68,7 +68,7 @@ class LlmCaller:
         )
         tokens = _TokenFeed(span) if self._streams else None
         try:
-            reply = await self._attempts(conversation, span, tokens)
+            reply = await self._try_until_it_answers(conversation, span, tokens)
         except asyncio.CancelledError as stopped:
             span.emit(LlmCallFailed, error=stopped, status=SpanStatus.CANCELLED)
             raise
@@ -92,16 +92,18 @@ class LlmCaller:
         )
         return reply
 
-    async def _attempts(self, conversation: Conversation, span: SpanEmitter, tokens: _TokenFeed | None) -> ModelReply:
+    async def _try_until_it_answers(
+        self, conversation: Conversation, span: SpanEmitter, tokens: _TokenFeed | None
+    ) -> ModelReply:
         for attempt in count(1):
             admission = await self._admit(conversation, span)
             try:
-                return await self._attempt(conversation, span.child(), attempt, tokens, admission)
+                return await self._send_attempt(conversation, span.child(), attempt, tokens, admission)
             except Exception as error:
                 fault = self._port.classify(error)
-                delay = retry_delay(fault, attempt, self._agent.max_retries)
+                delay = compute_retry_delay(fault, attempt, self._agent.max_retries)
                 if delay is None:
-                    raise self._given_up(fault, error, attempt) from error
+                    raise self._make_final_error(fault, error, attempt) from error
                 span.emit(LlmCallRetried, attempt=attempt, delay_s=delay, reason=fault.reason, error=error)
             self._wait = f"a wait of {delay:g} s before "
             await asyncio.sleep(delay)
@@ -115,7 +117,7 @@ class LlmCaller:
         self._wait = ""
         return admission
 
-    async def _attempt(
+    async def _send_attempt(
         self,
         conversation: Conversation,
         span: SpanEmitter,
@@ -126,7 +128,7 @@ class LlmCaller:
         span.emit(LlmAttemptStarted, attempt=attempt)
         usage, model = TokenUsage(), None
         try:
-            reply = await self._reply(conversation, tokens, admission.max_tokens)
+            reply = await self._get_reply(conversation, tokens, admission.max_tokens)
             usage, model = reply.usage, reply.model
         except asyncio.CancelledError as stopped:
             span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.CANCELLED, usage=usage, error=stopped)
@@ -140,7 +142,9 @@ class LlmCaller:
         span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.OK, usage=usage)
         return reply
 
-    async def _reply(self, conversation: Conversation, tokens: _TokenFeed | None, max_tokens: int | None) -> ModelReply:
+    async def _get_reply(
+        self, conversation: Conversation, tokens: _TokenFeed | None, max_tokens: int | None
+    ) -> ModelReply:
         limit = self._agent.llm_timeout
         on_token = None if tokens is None else tokens.put
         deadline = asyncio.timeout(limit)
@@ -153,7 +157,7 @@ class LlmCaller:
             running = f"a request to {self._port.name} by {self._agent.role!r}"
             raise DeadlineExceededError("model request", limit, running, "Raise the agent's llm_timeout.") from None
 
-    def _given_up(self, fault: Fault, error: Exception, attempts: int) -> AgentExecutionError:
+    def _make_final_error(self, fault: Fault, error: Exception, attempts: int) -> AgentExecutionError:
         tries = "" if attempts == 1 else f" after {attempts} attempts"
         reason = str(error) if isinstance(error, DeadlineExceededError) else fault.reason
         if reason == type(error).__name__:  # not a fault that everybody knows by its number

@@ -19,7 +19,7 @@ _CONDUCT: Final = (
 )
 
 
-def system_prompt(agent: Agent, goal: str) -> str:
+def write_system_prompt(agent: Agent, goal: str) -> str:
     """Who the agent is. `goal` is the agent's own, or the resolved description that a derived agent works for (E2)."""
     head = f"You are {agent.role.strip()}."
     if agent.background and agent.background.strip():
@@ -30,22 +30,22 @@ def system_prompt(agent: Agent, goal: str) -> str:
     return text
 
 
-def user_prompt(
+def write_user_prompt(
     description: str,
     expected_output: str,
     context: Sequence[TaskOutput] = (),
     **around: Any,
 ) -> str:
-    """What one task asks for, resolved; `around` is as of `framed_prompt`."""
-    return framed_prompt(task_body(description, expected_output), context, **around)
+    """What one task asks for, resolved; `around` is as of `frame_prompt`."""
+    return frame_prompt(write_task_sections(description, expected_output), context, **around)
 
 
-def task_body(description: str, expected_output: str) -> str:
+def write_task_sections(description: str, expected_output: str) -> str:
     """What one task asks for, and nothing around it."""
     return f"## Task\n{description}\n\n## Expected Output\n{expected_output}"
 
 
-def framed_prompt(
+def frame_prompt(
     body: str,
     context: Sequence[TaskOutput] = (),
     *,
@@ -66,7 +66,7 @@ def framed_prompt(
         revision: what a review wants to be done better.
         output_format: how the reply must be written, where the model is not held to it natively (E16).
     """
-    sections = [_memory(scope, entries) for scope, entries in memory.items() if entries]
+    sections = [_write_memory(scope, entries) for scope, entries in memory.items() if entries]
     if context or missing:
         blocks = [f"---\n### {each.agent_role}: {each.task_description}\n{each.raw}\n---" for each in context]
         blocks += [
@@ -85,7 +85,7 @@ def framed_prompt(
     return "\n\n".join(sections)
 
 
-def correction_prompt(previous: str, error: str, output_format: str) -> str:
+def write_correction_prompt(previous: str, error: str, output_format: str) -> str:
     """The second chance of a reply that is not of its output type (E16)."""
     return (
         f"Your previous reply could not be read: {error}\n\n## Previous Reply\n{previous}\n\n"
@@ -93,11 +93,11 @@ def correction_prompt(previous: str, error: str, output_format: str) -> str:
     )
 
 
-def _memory(scope: str, entries: Sequence[MemoryEntry]) -> str:
+def _write_memory(scope: str, entries: Sequence[MemoryEntry]) -> str:
     return "\n".join([f"## Memory: {scope}", *(f"- {each.text}" for each in entries)])
 
 
-def long_context_warnings(context: Sequence[TaskOutput]) -> list[str]:
+def warn_of_long_context(context: Sequence[TaskOutput]) -> list[str]:
     """One sentence for each context output that is unusually long; it is never cut."""
     return [
         f"The output of {each.name!r} is {len(each.raw):,} characters long and goes into a prompt as a whole."

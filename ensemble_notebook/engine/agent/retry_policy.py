@@ -9,7 +9,7 @@ from ensemble_notebook.domain.seams.chat_port import Fault
 LONGEST_WAIT_S: Final = 10.0
 
 
-def retry_delay(fault: Fault, attempt: int, max_retries: int) -> float | None:
+def compute_retry_delay(fault: Fault, attempt: int, max_retries: int) -> float | None:
     """Seconds to wait after attempt number `attempt` (from 1) failed, or None when it was the last.
 
     Waits are 1, 2, 4 ... s, capped at 10 s, or what the server asked for if that is longer.

@@ -1,6 +1,6 @@
 """Structured output: the schema of an output type, and values read from what a model wrote (E16).
 
-Knows texts and types; asking a model again is the assignment's.
+Knows texts and types; asking a model again is `reply_correction`'s.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
+
+from ensemble_notebook.errors import OutputParsingError
 
 _FENCE: Final = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
 _START: Final = re.compile(r"[{\[]")
@@ -31,11 +33,11 @@ class OutputFormat:
         self.kind = kind
         if isinstance(kind, Mapping):
             self.schema: dict[str, Any] = {"title": "Output", "type": "object", **kind}
-            self._check = _schema_check(self.schema)
+            self._check = _make_schema_check(self.schema)
         else:
             from pydantic import TypeAdapter
 
-            adapter: TypeAdapter[Any] = TypeAdapter(_known_to_pydantic(kind))
+            adapter: TypeAdapter[Any] = TypeAdapter(_to_pydantic_type(kind))
             self.schema = {"title": kind.__name__, **adapter.json_schema()}
             self._check = adapter.validate_python
 
@@ -52,12 +54,29 @@ class OutputFormat:
             ValueError: nothing in it fits; says what is wrong with the candidate that came first.
         """
         faults = []
-        for value in _candidates(text):
+        for value in _find_json_values(text):
             try:
                 return self._check(value)
             except Exception as error:  # noqa: BLE001 - pydantic's, the schema validator's, or a validator of the user
-                faults.append(_fault(error))
+                faults.append(_describe_fault(error))
         raise ValueError(faults[0] if faults else "it holds no complete JSON value")
+
+    def read_or_fail(self, text: str, value: Any = None) -> Any:
+        """The value in a text that nobody can be asked to correct, or the one that is there already.
+
+        Raises:
+            OutputParsingError: it does not fit.
+        """
+        try:
+            return self.read(text) if value is None else self.accept(value)
+        except ValueError as error:
+            raise self.make_error(text, [str(error)]) from None
+
+    def make_error(self, text: str, faults: list[str]) -> OutputParsingError:
+        """The error of a text that can't be read, after as many attempts as there are faults."""
+        return OutputParsingError(
+            raw_output=text, output_type=self.kind, parse_errors=faults, attempt_count=len(faults)
+        )
 
     def accept(self, value: Any) -> Any:
         """A value that is there already, held to the type.
@@ -68,20 +87,20 @@ class OutputFormat:
         try:
             return self._check(value)
         except Exception as error:
-            raise ValueError(_fault(error)) from error
+            raise ValueError(_describe_fault(error)) from error
 
 
 @functools.lru_cache(maxsize=256)
-def _format_of_type(kind: type) -> OutputFormat:
+def _get_format_of_type(kind: type) -> OutputFormat:
     return OutputFormat(kind)
 
 
-def output_format(kind: Any) -> OutputFormat:
+def get_output_format(kind: Any) -> OutputFormat:
     """The format of an output type; made once for a class."""
-    return _format_of_type(kind) if isinstance(kind, type) else OutputFormat(kind)
+    return _get_format_of_type(kind) if isinstance(kind, type) else OutputFormat(kind)
 
 
-def _candidates(text: str) -> Iterator[Any]:
+def _find_json_values(text: str) -> Iterator[Any]:
     """JSON values in a text, the likeliest first."""
     for part in (*_FENCE.findall(text), text):
         try:
@@ -98,7 +117,7 @@ def _candidates(text: str) -> Iterator[Any]:
             yield value
 
 
-def _known_to_pydantic(kind: Any) -> Any:
+def _to_pydantic_type(kind: Any) -> Any:
     """The type itself; on Python 3.11, where pydantic can't look into a ``typing.TypedDict``, one that it can."""
     if sys.version_info >= (3, 12) or not typing.is_typeddict(kind):
         return kind
@@ -108,7 +127,7 @@ def _known_to_pydantic(kind: Any) -> Any:
     return make(kind.__name__, typing.get_type_hints(kind, include_extras=True), total=kind.__total__)
 
 
-def _schema_check(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
+def _make_schema_check(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
     """What holds a value to a schema.
 
     Raises:
@@ -116,7 +135,7 @@ def _schema_check(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
     """
     from jsonschema_rs import validator_for
 
-    validator = validator_for(dict(schema), retriever=_refuse)
+    validator = validator_for(dict(schema), retriever=_refuse_to_fetch)
 
     def check(value: Any) -> Any:
         validator.validate(value)
@@ -125,11 +144,11 @@ def _schema_check(schema: Mapping[str, Any]) -> Callable[[Any], Any]:
     return check
 
 
-def _refuse(address: str) -> Any:
+def _refuse_to_fetch(address: str) -> Any:
     raise LookupError(f"{address} is not fetched; put its definitions under $defs")
 
 
-def _fault(error: Exception) -> str:
+def _describe_fault(error: Exception) -> str:
     """What is wrong, on one line, with the place in the value."""
     if callable(errors := getattr(error, "errors", None)):
         faults = [f"{'.'.join(map(str, each['loc'])) or 'the value'}: {each['msg']}" for each in errors()]

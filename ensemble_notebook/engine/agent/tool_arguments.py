@@ -24,7 +24,7 @@ def fit_arguments(arguments: Any, parameters: Mapping[str, Any]) -> tuple[dict[s
     fitted = _as_fields(arguments, properties)
     if fitted is None:
         expected = ", ".join(repr(name) for name in properties) or "no fields"
-        return {}, f"expected an object with {expected}, got {_shown(arguments)}."
+        return {}, f"expected an object with {expected}, got {_shorten(arguments)}."
     missing = [name for name in required if name not in fitted]
     is_open = bool(parameters.get("additionalProperties"))
     unexpected = [] if is_open else [name for name in fitted if name not in properties]
@@ -32,7 +32,7 @@ def fit_arguments(arguments: Any, parameters: Mapping[str, Any]) -> tuple[dict[s
     if missing:
         faults.append("missing " + ", ".join(repr(name) for name in missing))
     if unexpected:
-        faults.append("unexpected " + ", ".join(_with_hint(name, properties) for name in unexpected))
+        faults.append("unexpected " + ", ".join(_add_hint(name, properties) for name in unexpected))
     return fitted, "; ".join(faults) + "." if faults else ""
 
 
@@ -41,14 +41,14 @@ def _as_fields(arguments: Any, properties: Mapping[str, Any]) -> dict[str, Any] 
     if arguments is None:
         return {}
     if isinstance(arguments, str):
-        parsed = _parsed(arguments)
+        parsed = _parse_json(arguments)
         return _as_fields(parsed, properties) if isinstance(parsed, dict) else _to_only_field(arguments, properties)
     if not isinstance(arguments, dict):
         return _to_only_field(arguments, properties)
     if len(arguments) == 1:
         ((key, inner),) = arguments.items()
         if key not in properties:
-            nested = _parsed(inner) if isinstance(inner, str) else inner
+            nested = _parse_json(inner) if isinstance(inner, str) else inner
             if isinstance(nested, dict) and nested and set(nested) <= set(properties):
                 return nested
             if str(key).startswith("__arg"):
@@ -64,10 +64,10 @@ def _to_only_field(value: Any, properties: Mapping[str, Any]) -> dict[str, Any] 
         return None
     ((name, schema),) = properties.items()
     is_json = isinstance(value, str) and isinstance(schema, Mapping) and schema.get("type") in _NO_TEXT
-    return {name: _parsed(value) if is_json else value}
+    return {name: _parse_json(value) if is_json else value}
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """The value of a JSON text, or the text itself where it is none."""
     try:
         return json.loads(text)
@@ -75,11 +75,11 @@ def _parsed(text: str) -> Any:
         return text
 
 
-def _with_hint(name: str, properties: Mapping[str, Any]) -> str:
+def _add_hint(name: str, properties: Mapping[str, Any]) -> str:
     close = nearest(name, properties)
     return f"{name!r} (did you mean {close!r}?)" if close else repr(name)
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -57,7 +57,7 @@ class Tool:
 
 
 @dataclass(frozen=True, slots=True)
-class NativeTool:
+class EngineTool:
     """A tool of the engine itself: it knows the span of its call, and answers in its own words."""
 
     spec: ToolSpec
@@ -75,31 +75,31 @@ class Toolbox:
         tools: list[Tool] = []
         for index, entry in enumerate(entries):
             try:
-                tools += _tools_of(entry)
+                tools += _make_tools(entry)
             except Exception as error:
                 label = getattr(entry, "__name__", type(entry).__name__)
                 message = f"Tool at index {index} ({label}) can't be shown to a model: {one_line(error)}"
                 raise ValidationError(Problem(message, field="tools", item=index)) from error
-        self._tools: dict[str, Tool | NativeTool] = {tool.spec.name: tool for tool in tools}
+        self._tools: dict[str, Tool | EngineTool] = {tool.spec.name: tool for tool in tools}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as a model sees them."""
         return tuple(tool.spec for tool in self._tools.values())
 
-    def plus(self, natives: Sequence[NativeTool]) -> Toolbox:
-        """These tools and native ones, which stand in for tools of the same name; itself where there are none."""
-        if not natives:
+    def with_engine_tools(self, engine_tools: Sequence[EngineTool]) -> Toolbox:
+        """These tools and those of the engine, which replace tools of the same name; itself where there are none."""
+        if not engine_tools:
             return self
         whole = Toolbox(())
-        whole._tools = self._tools | {each.spec.name: each for each in natives}
+        whole._tools = self._tools | {each.spec.name: each for each in engine_tools}
         return whole
 
     async def answer(self, call: ToolCall, caller: FunctionCaller, span: SpanEmitter) -> ToolAnswer:
         """Run a requested call, in its span. A fault of the tool or the request is told to the model (E13).
 
         Raises:
-            Exception: what a native tool raises, which ends the task.
+            Exception: what a tool of the engine raises, which ends the task.
         """
         tool = self._tools.get(call.name)
         if tool is None:
@@ -108,24 +108,24 @@ class Toolbox:
         arguments, mismatch = fit_arguments(call.arguments, tool.spec.parameters)
         if mismatch:
             return ToolAnswer(f"Error: the arguments of tool {call.name!r} don't fit: {mismatch}", ToolOutcome.FAILURE)
-        if isinstance(tool, NativeTool):
+        if isinstance(tool, EngineTool):
             return await tool.answer(arguments, span)
         try:
-            return _answer(await caller.call(f"tool {call.name}", tool.function, arguments))
+            return _to_answer(await caller.call(f"tool {call.name}", tool.function, arguments))
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model (E13)
-            if faults := _schema_faults(error, tool.schema):
+            if faults := _describe_schema_faults(error, tool.schema):
                 text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
                 return ToolAnswer(text, ToolOutcome.FAILURE, error)
             return ToolAnswer(f"Tool error: {message_of(error)}", ToolOutcome.FAILURE, error)
 
 
-def handler_function(handler: Any) -> Callable[[TaskInput], Any]:
-    """The function that a handler is. A tool as handler gets the last context output, else the description (E2)."""
+def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
+    """Turn a handler into a function. A tool as handler gets the last context output, else the description (E2)."""
     is_function = type(handler) is FunctionType  # told at once; most are
     if is_function or (callable(handler) and not is_langchain_tool(handler) and not is_agent_tool(handler)):
         function: Callable[[TaskInput], Any] = handler
         return function
-    tool = next(iter(_tools_of(handler)))
+    tool = next(iter(_make_tools(handler)))
 
     def arguments(task: TaskInput) -> dict[str, Any]:
         text = task.context[-1].raw if task.context else task.description
@@ -144,16 +144,16 @@ def handler_function(handler: Any) -> Callable[[TaskInput], Any]:
     return call_async if is_async(tool.function) else call_sync
 
 
-def _answer(result: Any) -> ToolAnswer:
+def _to_answer(result: Any) -> ToolAnswer:
     if isinstance(result, ToolResult) and not result.is_success:
         return ToolAnswer(f"Error: {result.error_message}", ToolOutcome.FAILURE)
-    return ToolAnswer(result_text(result), ToolOutcome.SUCCESS)
+    return ToolAnswer(to_text(result), ToolOutcome.SUCCESS)
 
 
-def result_text(result: Any) -> str:
+def to_text(result: Any) -> str:
     """The text of what a tool or handler gave back; containers as JSON where they can be, None as empty."""
     if isinstance(result, ToolResult):
-        return result_text(result.output)
+        return to_text(result.output)
     if result is None:
         return ""
     if isinstance(result, dict | list | tuple):
@@ -162,7 +162,7 @@ def result_text(result: Any) -> str:
     return str(result)
 
 
-def _schema_faults(error: Exception, schema: type | None) -> str:
+def _describe_schema_faults(error: Exception, schema: type | None) -> str:
     """The fields that a pydantic error about the arguments names; nothing for other errors, the tool's own included."""
     errors = getattr(error, "errors", None)
     if schema is None or getattr(error, "title", None) != schema.__name__ or not callable(errors):
@@ -170,17 +170,17 @@ def _schema_faults(error: Exception, schema: type | None) -> str:
     return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors())
 
 
-def _tools_of(entry: Any) -> Iterable[Tool]:
+def _make_tools(entry: Any) -> Iterable[Tool]:
     if is_langchain_tool(entry):
-        return [_langchain(entry)]
+        return [_from_langchain(entry)]
     if is_agent_tool(entry):
-        return [_agent_tool(entry)]
+        return [_from_agent_tool(entry)]
     if methods := list(tool_methods(entry)):
-        return [_langchain(_bound(method, entry)) for method in methods]
-    return [_langchain(_structured(entry))]
+        return [_from_langchain(_bind_method(method, entry)) for method in methods]
+    return [_from_langchain(_make_langchain_tool(entry))]
 
 
-def _structured(function: Callable[..., Any]) -> Any:
+def _make_langchain_tool(function: Callable[..., Any]) -> Any:
     """A LangChain tool from a plain function: schema from type hints, descriptions from the docstring."""
     from langchain_core.tools import StructuredTool
 
@@ -192,7 +192,7 @@ def _structured(function: Callable[..., Any]) -> Any:
     )
 
 
-def _bound(tool: Any, owner: Any) -> Any:
+def _bind_method(tool: Any, owner: Any) -> Any:
     """The tool of one object, from ``@tool`` on a method, whose ``self`` LangChain takes for one more argument."""
     bodies = [(kind, getattr(tool, kind, None)) for kind in ("func", "coroutine")]
     own: dict[str, Any] = {
@@ -201,11 +201,11 @@ def _bound(tool: Any, owner: Any) -> Any:
         if body is not None and "self" in inspect.signature(body).parameters
     }
     if "self" in tool.args:
-        own["args_schema"] = _structured(next(iter(own.values()))).args_schema
+        own["args_schema"] = _make_langchain_tool(next(iter(own.values()))).args_schema
     return tool.model_copy(update=own)
 
 
-def _langchain(tool: Any) -> Tool:
+def _from_langchain(tool: Any) -> Tool:
     from langchain_core.utils.function_calling import convert_to_openai_tool
 
     function = convert_to_openai_tool(tool)["function"]
@@ -231,14 +231,14 @@ def _runs_on_loop(tool: Any) -> bool:
     return type(tool)._arun is not BaseTool._arun
 
 
-def _agent_tool(tool: AgentTool) -> Tool:
+def _from_agent_tool(tool: AgentTool) -> Tool:
     spec = ToolSpec(name=tool.name, description=tool.description, parameters=_TEXT_INPUT)
 
     async def call_async(arguments: dict[str, Any]) -> Any:
-        result: Any = tool.execute(result_text(arguments["input"]))
+        result: Any = tool.execute(to_text(arguments["input"]))
         return await result
 
     def call_sync(arguments: dict[str, Any]) -> Any:
-        return tool.execute(result_text(arguments["input"]))
+        return tool.execute(to_text(arguments["input"]))
 
     return Tool(spec, call_async if is_async(tool.execute) else call_sync)

@@ -23,7 +23,7 @@ class ConstraintTracker:
         self._approved: Counter[str] = Counter()
         self._completed: set[str] = set()
 
-    def objection(self, role: str) -> str | None:
+    def find_objection(self, role: str) -> str | None:
         """Why nothing may be delegated to this worker now; None where it may. Changes nothing."""
         worker = same_role(role)
         if self._allowed and worker not in self._allowed:
@@ -39,23 +39,23 @@ class ConstraintTracker:
                 return f"Cannot delegate to {role!r}: stage {number} is not yet complete (still to come: {names})"
         return None
 
-    def approve(self, role: str) -> None:
+    def note_approved(self, role: str) -> None:
         """A delegation to this worker begins."""
         self._approved[same_role(role)] += 1
 
-    def complete(self, role: str) -> None:
+    def note_completed(self, role: str) -> None:
         """A delegation to this worker has come to an answer."""
         self._completed.add(same_role(role))
 
-    def violations(self) -> tuple[str, ...]:
+    def list_violations(self) -> tuple[str, ...]:
         """What the manager has left undone, one sentence for each required worker."""
         return tuple(
-            self._violation(role)
+            self._describe_violation(role)
             for worker, role in {same_role(role): role for role in self._required}.items()
             if worker not in self._completed
         )
 
-    def _violation(self, role: str) -> str:
+    def _describe_violation(self, role: str) -> str:
         asked = self._approved[same_role(role)]
         if not asked:
             return f"Required worker {role!r} was never delegated a task"

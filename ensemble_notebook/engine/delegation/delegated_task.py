@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from ensemble_notebook.domain.definitions.delegation import DelegationRequest
-from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.output_type import output_type_fault
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
-from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskInputPrepared, TaskSkipped, TaskStarted
+from ensemble_notebook.domain.events import TaskInputPrepared
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import Member
-from ensemble_notebook.engine.agent.agent_loop import ToolApproval
-from ensemble_notebook.engine.agent.agent_runner import AgentRequest, AgentRunner, WorkResult
-from ensemble_notebook.engine.agent.prompts import system_prompt, user_prompt
-from ensemble_notebook.engine.agent.structured_output import OutputFormat, output_format
-from ensemble_notebook.engine.agent.toolbox import NativeTool, result_text
+from ensemble_notebook.engine.agent.agent_request import AgentRequest, ToolApproval
+from ensemble_notebook.engine.agent.agent_runner import AgentRunner
+from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
+from ensemble_notebook.engine.agent.structured_output import OutputFormat, get_output_format
+from ensemble_notebook.engine.agent.toolbox import EngineTool, to_text
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.specs.resolved_task import abandonment_in
-from ensemble_notebook.errors import message_of
+from ensemble_notebook.engine.lifecycle.task_lifecycle import run_unplanned_task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,93 +32,72 @@ class DelegatedTask:
         name: of the work.
         member: who.
         request: as policies left it.
-        natives, rate_limits, approve: as of an `AgentRequest`; those of the task that the work is part of.
+        engine_tools, rate_limits, approve: as of an `AgentRequest`; those of the task that the work is part of.
     """
 
     name: str
     member: Member
     request: DelegationRequest
-    natives: tuple[NativeTool, ...] = ()
+    engine_tools: tuple[EngineTool, ...] = ()
     rate_limits: tuple[RateLimit, ...] = ()
     approve: ToolApproval | None = None
 
 
 async def run_delegated(
-    delegated: DelegatedTask, agent_runner: AgentRunner, clock: Clock, delegation: SpanEmitter
+    task: DelegatedTask, agent_runner: AgentRunner, clock: Clock, delegation: SpanEmitter
 ) -> TaskOutput:
     """Have the work done, in a span inside the delegation's.
 
     Raises:
         Exception: whatever ended it.
     """
-    agent, request = delegated.member.agent, delegated.request
-    stream, started = delegation.stream, clock.monotonic()
-    span = SpanEmitter(stream, stream.new_span_id(), delegation.span_id, delegated.name, delegation.phase)
-    description = request.task_description
-    span.emit(TaskStarted, agent=agent.role, description=description, index=None, total=None, queued_s=0.0)
-    try:
-        port = await agent_runner.port(delegated.member.llm, agent, description)
-        result = await agent_runner.work(_request(delegated, span), port, span, lambda _: None)
-    except asyncio.CancelledError as stopped:
-        span.emit(TaskFailed, agent=agent.role, error=stopped, status=SpanStatus.CANCELLED)
-        raise
-    except Exception as error:
-        if (drop := abandonment_in(error)) is not None:
-            span.emit(TaskSkipped, reason=message_of(drop))
-        else:
-            span.emit(TaskFailed, agent=agent.role, error=error, status=SpanStatus.ERROR)
-        raise
-    output = _output(delegated, result, clock, started)
-    span.emit(TaskCompleted, output=output)
-    return output
+    stream = delegation.stream
+    span = SpanEmitter(stream, stream.new_span_id(), delegation.span_id, task.name, delegation.phase)
+    work = _work(task, agent_runner, clock, span)
+    return await run_unplanned_task(span, work, agent=task.member.agent.role, description=task.request.task_description)
 
 
-def _output(delegated: DelegatedTask, result: WorkResult, clock: Clock, started: float) -> TaskOutput:
-    return TaskOutput(
-        name=delegated.name,
-        raw=result.text,
-        task_description=delegated.request.task_description,
-        agent_role=delegated.member.agent.role,
-        completed_at=clock.now(),
-        duration=timedelta(seconds=clock.monotonic() - started),
-        tool_call_count=result.tool_calls,
-        parsed_output=result.value,
-    )
+async def _work(task: DelegatedTask, agent_runner: AgentRunner, clock: Clock, span: SpanEmitter) -> TaskOutput:
+    agent, description, started = task.member.agent, task.request.task_description, clock.monotonic()
+    port = await agent_runner.models.get(task.member.llm, agent, description)
+    result = await agent_runner.run(_make_request(task, span), port, span)
+    duration = timedelta(seconds=clock.monotonic() - started)
+    return result.to_output(task.name, description, completed_at=clock.now(), duration=duration)
 
 
-def _request(delegated: DelegatedTask, span: SpanEmitter) -> AgentRequest:
-    agent, request = delegated.member.agent, delegated.request
-    system = system_prompt(agent, agent.goal)
-    output = _format(request.expected_output_schema)
-    expected = request.expected_output_schema if output is None else None
-    given = {name: value if isinstance(value, str) else result_text(value) for name, value in request.scope.items()}
+def _make_request(task: DelegatedTask, span: SpanEmitter) -> AgentRequest:
+    agent, request = task.member.agent, task.request
+    system_prompt = write_system_prompt(agent, agent.goal)
+    output_format = _read_schema(request.expected_output_schema)
+    # A schema in words is the expected output; one in JSON is held to as an output type.
+    expected_output = request.expected_output_schema if output_format is None else None
+    given = {name: value if isinstance(value, str) else to_text(value) for name, value in request.scope.items()}
 
-    def user(output_format: str) -> str:
-        text = user_prompt(
-            request.task_description, expected or STOCK_EXPECTED_OUTPUT, given=given, output_format=output_format
+    def write_prompt(instructions: str) -> str:
+        text = write_user_prompt(
+            request.task_description, expected_output or STOCK_EXPECTED_OUTPUT, given=given, output_format=instructions
         )
-        span.emit(TaskInputPrepared, system_prompt=system, user_prompt=text, context=())
+        span.emit(TaskInputPrepared, system_prompt=system_prompt, user_prompt=text, context=())
         return text
 
     return AgentRequest(
         agent=agent,
-        llm=delegated.member.llm,
         description=request.task_description,
-        system=system,
-        user=user,
+        system_prompt=system_prompt,
+        write_user_prompt=write_prompt,
         tools=tuple(agent.tools),
-        natives=delegated.natives,
-        output=output,
+        engine_tools=task.engine_tools,
+        output_format=output_format,
         max_output_retries=request.max_output_retries,
-        rate_limits=delegated.rate_limits,
-        approve=delegated.approve,
+        rate_limits=task.rate_limits,
+        approve=task.approve,
     )
 
 
-def _format(schema: str | None) -> OutputFormat | None:
+def _read_schema(schema: str | None) -> OutputFormat | None:
     """The format of an answer whose schema is written in JSON; None for one that is described in words."""
     try:
         kind: Any = json.loads(schema or "")
     except ValueError:
         return None
-    return output_format(kind) if isinstance(kind, dict) and output_type_fault(kind) is None else None
+    return get_output_format(kind) if isinstance(kind, dict) and output_type_fault(kind) is None else None

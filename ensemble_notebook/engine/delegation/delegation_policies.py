@@ -46,11 +46,11 @@ async def apply_policy(
             )
         case DelegationPolicyResult(verdict=PolicyVerdict.MODIFY, request=DelegationRequest() as changed):
             return changed
-    fault = f"Policy {name!r} must return allow(), reject(reason) or modify(request), and returned {_shown(result)}"
+    fault = f"Policy {name!r} must return allow(), reject(reason) or modify(request), and returned {_describe(result)}"
     raise DelegationRefused(fault, TypeError(fault))
 
 
-def _shown(result: Any) -> str:
+def _describe(result: Any) -> str:
     if isinstance(result, DelegationPolicyResult):
         return f"{result.verdict} of {type(result.request).__name__}"
     return "None" if result is None else type(result).__name__

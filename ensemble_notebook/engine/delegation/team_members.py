@@ -28,16 +28,16 @@ class TeamMembers:
         """All of them."""
         return tuple(member.agent for member in self._members.values())
 
-    def roles(self, besides: str = "") -> tuple[str, ...]:
+    def list_roles(self, besides: str = "") -> tuple[str, ...]:
         """Who is there besides the one of this role."""
         return tuple(each.agent.role for role, each in self._members.items() if role != same_role(besides))
 
-    def canonical(self, role: str) -> str:
+    def spell_role(self, role: str) -> str:
         """A role as its agent spells it; trimmed where there is no such agent."""
         member = self._members.get(same_role(role))
         return role.strip() if member is None else member.agent.role
 
-    def member(self, role: str) -> Member:
+    def get_member(self, role: str) -> Member:
         """The member of a role.
 
         Raises:
@@ -45,13 +45,13 @@ class TeamMembers:
         """
         return self._members[same_role(role)]
 
-    def objection(self, role: str, asked_by: str = "") -> str | None:
+    def find_objection(self, role: str, asked_by: str = "") -> str | None:
         """That there is nobody of this role, and who there is; None where there is somebody."""
         if same_role(role) in self._members:
             return None
-        return f"There is no agent {role!r}. Available: {quote_roles(self.roles(asked_by))}"
+        return f"There is no agent {role!r}. Available: {quote_roles(self.list_roles(asked_by))}"
 
 
 def quote_roles(roles: Sequence[str]) -> str:
-    """Roles in a sentence."""
+    """Write roles into a sentence."""
     return ", ".join(map(repr, roles)) or "nobody"

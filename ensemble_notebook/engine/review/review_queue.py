@@ -20,23 +20,23 @@ _BY_DEFAULT: Final = {
 
 
 class ReviewQueue:
-    """The one place where a run asks.
+    """Where all reviews of one run are asked for: one question at a time, in the order in which they come up.
 
     Args:
         handler: the ensemble's `review_handler`; None where nobody can be asked, and then there are no gates.
         caller: calls it.
-        exit_early: told when somebody chose to leave (E27).
+        exit_early: called when somebody chose to leave (E27).
     """
 
     def __init__(self, handler: ReviewHandler | None, caller: FunctionCaller, exit_early: Callable[[], None]) -> None:
         self._handler = handler
         self._caller = caller
         self._exit_early = exit_early
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._has_left = False
 
     @property
-    def is_open(self) -> bool:
+    def has_handler(self) -> bool:
         """Whether there is anybody to ask."""
         return self._handler is not None
 
@@ -55,7 +55,7 @@ class ReviewQueue:
             EnsembleError: the handler gave something else than a `ReviewDecision`.
             Exception: what the handler raised.
         """
-        async with self._turn:
+        async with self._lock:
             if self._has_left:  # one who has left is not asked again
                 return ReviewDecision.exit_early()
             decision = await self._ask(request, around.child(), handler or self._handler)
@@ -64,7 +64,9 @@ class ReviewQueue:
                 self._exit_early()
             return decision
 
-    async def consult(self, request: ReviewRequest, around: SpanEmitter, reviewer: ReviewHandler) -> ReviewDecision:
+    async def ask_without_waiting(
+        self, request: ReviewRequest, around: SpanEmitter, reviewer: ReviewHandler
+    ) -> ReviewDecision:
         """As `ask`, of somebody who is no person: nobody has to wait for the answer before asking something else."""
         return await self._ask(request, around.child(), reviewer)
 
@@ -75,7 +77,7 @@ class ReviewQueue:
         fault: BaseException | None = None
         status, is_timeout = SpanStatus.ERROR, False
         try:
-            decision, is_timeout = await self._answer(request, handler)
+            decision, is_timeout = await self._get_answer(request, handler)
             status = SpanStatus.OK
         except asyncio.CancelledError as stopped:
             status, fault = SpanStatus.CANCELLED, stopped
@@ -94,7 +96,7 @@ class ReviewQueue:
             )
         return decision
 
-    async def _answer(self, request: ReviewRequest, handler: ReviewHandler | None) -> tuple[ReviewDecision, bool]:
+    async def _get_answer(self, request: ReviewRequest, handler: ReviewHandler | None) -> tuple[ReviewDecision, bool]:
         """The decision, and whether time ran out."""
         if handler is None:
             raise EnsembleError("There is nobody to ask: give the ensemble a review_handler.")
@@ -102,7 +104,7 @@ class ReviewQueue:
         label = f"review of {request.task or request.phase}"
         try:
             async with limit:
-                return _checked(await self._caller.call(label, handler, request)), False
+                return _check_decision(await self._caller.call(label, handler, request)), False
         except TimeoutError as error:  # a handler raises it, too, where nobody can be asked
             is_late = limit.expired()
             reason = f" within {request.timeout} s. Raise the review's timeout." if is_late else f": {error}"
@@ -113,7 +115,7 @@ class ReviewQueue:
         return decision, True
 
 
-def _checked(answer: Any) -> ReviewDecision:
+def _check_decision(answer: Any) -> ReviewDecision:
     if isinstance(answer, ReviewDecision):
         return answer
     raise EnsembleError(

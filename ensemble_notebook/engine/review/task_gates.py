@@ -14,14 +14,15 @@ from ensemble_notebook.domain.definitions.tool import human_input
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
-from ensemble_notebook.engine.agent.agent_loop import ToolApproval
-from ensemble_notebook.engine.agent.toolbox import NativeTool, ToolAnswer
+from ensemble_notebook.engine.agent.agent_request import ToolApproval
+from ensemble_notebook.engine.agent.toolbox import EngineTool, ToolAnswer
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.lifecycle.task_abandonment import TaskAbandoned
 from ensemble_notebook.engine.review.review_queue import ReviewQueue
-from ensemble_notebook.engine.specs.resolved_task import ResolvedTask, TaskAbandoned
+from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
 from ensemble_notebook.errors import ReviewRejectedError
 
-LEFT: Final = "not done: somebody chose to leave the run"
+LEFT_RUN: Final = "not done: somebody chose to leave the run"
 
 _BEFORE: Final = (Verdict.APPROVE, Verdict.EDIT, Verdict.REJECT, Verdict.EXIT_EARLY)
 _AFTER: Final = (Verdict.APPROVE, Verdict.EDIT, Verdict.RETRY, Verdict.REJECT, Verdict.EXIT_EARLY)
@@ -40,44 +41,46 @@ _HUMAN_INPUT: Final = ToolSpec(
 class TaskGates:
     """The gates of all tasks of one run; where nobody can be asked, there are none."""
 
-    def __init__(self, desk: ReviewQueue, policy: ReviewPolicy) -> None:
-        self._desk = desk
+    def __init__(self, review_queue: ReviewQueue, policy: ReviewPolicy) -> None:
+        self._review_queue = review_queue
         self._policy = policy
 
     @property
     def is_open(self) -> bool:
         """Whether there is anybody to ask."""
-        return self._desk.is_open
+        return self._review_queue.has_handler
 
-    async def before(self, node: TaskNode, resolved: ResolvedTask, task: SpanEmitter) -> ResolvedTask:
+    async def ask_before(self, resolved: ResolvedTask, task: SpanEmitter) -> ResolvedTask:
         """The resolved task to work with, after the gate before the task; its description may have been edited.
 
         Raises:
             TaskAbandoned: the person left.
             ReviewRejectedError: the person rejected the task.
         """
-        review = self._own(node, ReviewTiming.BEFORE)
+        node = resolved.node
+        review = self._find_review(node, ReviewTiming.BEFORE)
         if review is None:
             return resolved
         decision = await self._ask("task", resolved.description, node, node.role, review, _BEFORE, task)
         match decision.verdict:
             case Verdict.EXIT_EARLY:
-                raise TaskAbandoned(LEFT)
+                raise TaskAbandoned(LEFT_RUN)
             case Verdict.EDIT:
                 return dataclasses.replace(resolved, description=decision.text)
             case Verdict.REJECT | Verdict.RETRY:
-                raise _rejected(f"Task {node.name!r} was rejected before it started", decision)
+                raise _make_rejection(f"Task {node.name!r} was rejected before it started", decision)
         return resolved
 
-    async def after(
-        self, node: TaskNode, output: TaskOutput, resolved: ResolvedTask, task: SpanEmitter
+    async def ask_after(
+        self, resolved: ResolvedTask, output: TaskOutput, task: SpanEmitter
     ) -> tuple[TaskOutput, str | None]:
         """The output after the gate behind the task, which may have been edited; and feedback, if it is to be redone.
 
         Raises:
             ReviewRejectedError: the person rejected the output.
         """
-        review = self._own(node, ReviewTiming.AFTER) or self._by_policy(resolved)
+        node = resolved.node
+        review = self._find_review(node, ReviewTiming.AFTER) or self._find_policy_review(resolved)
         if review is None:
             return output, None
         decision = await self._ask("output", output.raw, node, output.agent_role, review, _AFTER, task)
@@ -87,12 +90,12 @@ class TaskGates:
             case Verdict.RETRY:
                 return output, decision.text
             case Verdict.REJECT:
-                raise _rejected(f"The output of task {node.name!r} was rejected", decision)
+                raise _make_rejection(f"The output of task {node.name!r} was rejected", decision)
         return output, None
 
-    def approval(self, node: TaskNode, agent: Agent) -> ToolApproval | None:
+    def make_approval(self, node: TaskNode, agent: Agent) -> ToolApproval | None:
         """What looks at each tool call of a task; None where nobody wants to."""
-        review = self._own(node, ReviewTiming.DURING)
+        review = self._find_review(node, ReviewTiming.DURING)
         if review is None:
             return None
         gate = review
@@ -104,7 +107,7 @@ class TaskGates:
             decision = await self._ask("tool", text, node, agent.role, gate, _BEFORE, span, tool=call.name)
             match decision.verdict:
                 case Verdict.EXIT_EARLY:
-                    raise TaskAbandoned(LEFT)
+                    raise TaskAbandoned(LEFT_RUN)
                 case Verdict.EDIT:
                     return dataclasses.replace(call, arguments=decision.text)
                 case Verdict.REJECT | Verdict.RETRY:
@@ -114,33 +117,33 @@ class TaskGates:
 
         return approve
 
-    def tools(self, node: TaskNode, agent: Agent, entries: Sequence[Any]) -> tuple[NativeTool, ...]:
+    def make_tools(self, node: TaskNode, agent: Agent, entries: Sequence[Any]) -> tuple[EngineTool, ...]:
         """The `human_input` of an agent that holds it."""
         if human_input not in entries:
             return ()
 
         async def answer(arguments: dict[str, Any], span: SpanEmitter) -> ToolAnswer:
-            if not self._desk.is_open:
+            if not self._review_queue.has_handler:
                 return ToolAnswer("Error: there is nobody here to ask. Go on without.", ToolOutcome.FAILURE)
             text = str(arguments["question"])
             name = _HUMAN_INPUT.name
             decision = await self._ask("question", text, node, agent.role, Review(), _QUESTION, span, tool=name)
             if decision.verdict is Verdict.EXIT_EARLY:
-                raise TaskAbandoned(LEFT)
+                raise TaskAbandoned(LEFT_RUN)
             return ToolAnswer(decision.text or "(no answer)", ToolOutcome.SUCCESS)
 
-        return (NativeTool(_HUMAN_INPUT, answer),)
+        return (EngineTool(_HUMAN_INPUT, answer),)
 
-    def _own(self, node: TaskNode, timing: ReviewTiming) -> Review | None:
-        if not self._desk.is_open:
+    def _find_review(self, node: TaskNode, timing: ReviewTiming) -> Review | None:
+        if not self._review_queue.has_handler:
             return None
         return next((each for each in node.task.reviews if each.timing is timing), None)
 
-    def _by_policy(self, resolved: ResolvedTask) -> Review | None:
+    def _find_policy_review(self, resolved: ResolvedTask) -> Review | None:
         wanted = self._policy is ReviewPolicy.AFTER_EVERY_TASK or (
             self._policy is ReviewPolicy.AFTER_LAST_TASK and resolved.is_last
         )
-        return Review() if wanted and self._desk.is_open else None
+        return Review() if wanted and self._review_queue.has_handler else None
 
     async def _ask(
         self,
@@ -164,9 +167,9 @@ class TaskGates:
             timeout=review.timeout,
             on_timeout=review.on_timeout,
         )
-        return await self._desk.ask(request, around)
+        return await self._review_queue.ask(request, around)
 
 
-def _rejected(what: str, decision: ReviewDecision) -> ReviewRejectedError:
+def _make_rejection(what: str, decision: ReviewDecision) -> ReviewRejectedError:
     reason = decision.text.strip() or "no reason given"
     return ReviewRejectedError(f"{what}: {reason}", reason=reason)

@@ -33,7 +33,7 @@ class ConditionEvaluator:
         """Numbers of the conditions on a task for which its output is as wanted; replaces what was known of them.
 
         A default is, where no other condition on the task is. One whose predicate raises can't be decided: it counts
-        as held, so that what it guards is neither silently skipped nor silently run; see `fault`.
+        as held, so that what it guards is neither silently skipped nor silently run; see `find_fault`.
         """
         siblings = self._by_source[source]
         for node in siblings:
@@ -47,7 +47,7 @@ class ConditionEvaluator:
             self._held |= decided
         return frozenset(decided)
 
-    def fault(self, numbers: Iterable[int]) -> EnsembleError | None:
+    def find_fault(self, numbers: Iterable[int]) -> EnsembleError | None:
         """Why it can't be told whether one of these conditions holds; None where one does, or it can."""
         if not self._faults:
             return None

@@ -7,31 +7,25 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import ExitReason, SpanStatus
+from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.definitions.review import ReviewDecision, Verdict
-from ensemble_notebook.domain.events import (
-    PhaseEnded,
-    PhaseRetried,
-    PhaseSkipped,
-    PhaseStarted,
-    PlanMade,
-    RunEnded,
-    RunStarted,
-    TaskCompleted,
-    TaskFailed,
-    TaskSkipped,
-    TaskStarted,
-    Warned,
-)
+from ensemble_notebook.domain.events import PhaseEnded, PhaseRetried, PhaseSkipped, PhaseStarted
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.lifecycle.task_lifecycle import (
+    TaskEnding,
+    emit_task_ended,
+    emit_task_skipped,
+    emit_task_started,
+)
 from ensemble_notebook.engine.run.condition_evaluator import ConditionEvaluator
 from ensemble_notebook.engine.run.node_tasks import Node, NodeTasks
 from ensemble_notebook.engine.run.phase_review import PhaseReviewer
 from ensemble_notebook.engine.run.run_result import RunResult
+from ensemble_notebook.engine.run.run_spans import RunSpans
 from ensemble_notebook.engine.run.task_resolver import TaskResolver
 from ensemble_notebook.engine.scheduling.scheduler import Scheduler
 from ensemble_notebook.engine.scheduling.scheduler_commands import (
@@ -62,13 +56,12 @@ from ensemble_notebook.engine.scheduling.scheduler_inputs import (
     TaskEndedWithoutOutput,
     TaskSucceeded,
 )
-from ensemble_notebook.engine.specs.resolved_task import PreviousOutputKept, abandonment_in
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.task.task_runner import TaskRunner
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import BudgetExceededError, message_of, one_line
+from ensemble_notebook.errors import BudgetExceededError, one_line
 
-STUBBORN_LIMIT_S: Final = 0.5
+CANCELLATION_LIMIT_S: Final = 0.5
 
 _CLOSED: Final = {
     ExitReason.USER_EXIT_EARLY: "not started: somebody chose to leave the run",
@@ -86,11 +79,9 @@ class Driver:
         self._stream = stream
         self._caller = FunctionCaller()
         self.result = RunResult()
-        self._run_span = SpanEmitter(stream, stream.run_id)
-        self._phase_spans = [self._make_phase_span(phase.index) for phase in self._graph.phases]
-        self._task_spans = [self._make_task_span(node) for node in self._graph.tasks]
+        self._spans = RunSpans(spec, stream)
         exit_early = functools.partial(self.close, ExitReason.USER_EXIT_EARLY)
-        self._runner = TaskRunner(spec, source, self._caller, clock, self._run_span, exit_early=exit_early)
+        self._runner = TaskRunner(spec, source, self._caller, clock, self._spans.run, exit_early=exit_early)
         self._reviews = PhaseReviewer(self._runner, spec.inputs)
         self._conditions = ConditionEvaluator(spec.graph, self._caller)
         self._resolver = TaskResolver(spec.graph, spec.plan, self.result.outputs)
@@ -105,7 +96,7 @@ class Driver:
         Task failures do not raise; they are in the result.
         """
         try:
-            self._announce()
+            self._spans.emit_run_started()
             self._act(self._advance, RunStartRequested())
             await asyncio.shield(self._finished)
         except asyncio.CancelledError:
@@ -133,39 +124,17 @@ class Driver:
         self._is_stopping = True
         self.result.exit_reason = reason
         self._act(self._advance, RunStopRequested())
-        asyncio.get_running_loop().call_later(STUBBORN_LIMIT_S, self._act, self._give_up)
-
-    def _announce(self) -> None:
-        spec = self._spec
-        self._run_span.emit(
-            RunStarted,
-            name=spec.name,
-            workflow=spec.workflow,
-            inputs={name: _text(value) for name, value in spec.inputs.items()},
-            max_concurrency=spec.max_concurrency,
-            budget=spec.budget,
-            capture_mode=spec.capture_mode,
-            agents=spec.agents,
-        )
-        self._run_span.emit(
-            PlanMade,
-            plan=spec.plan,
-            task_span_ids=tuple(span.span_id for span in self._task_spans),
-            phase_span_ids=tuple(span.span_id for span in self._phase_spans),
-        )
-        for message in spec.warnings:
-            self._run_span.emit(Warned, message=message)
+        asyncio.get_running_loop().call_later(CANCELLATION_LIMIT_S, self._act, self._leave_uncancelled)
 
     def _conclude(self) -> None:
         for label in self._caller.list_abandoned():
-            self._run_span.emit(Warned, message=f"Still running and left to itself: {label}.")
+            self._spans.warn(f"Still running and left to itself: {label}.")
         self._caller.close()
         self._runner.close()
         result = self.result
         result.delegated = tuple(self._runner.delegated)
         result.conclude(self._spec.error_strategy)
-        self._run_span.emit(RunEnded, status=result.status, exit_reason=result.exit_reason, error=result.error)
-        self._stream.close()
+        self._spans.emit_run_ended(result)
 
     def _advance(self, scheduler_input: SchedulerInput) -> None:
         for command in self._scheduler.handle(scheduler_input):
@@ -176,7 +145,7 @@ class Driver:
         try:
             step(*args)
         except Exception as error:  # noqa: BLE001 - e.g. a logging filter of the application
-            self._break(error)
+            self._end_with_fault(error)
 
     def _perform(self, command: Command) -> None:
         match command:
@@ -187,12 +156,13 @@ class Driver:
             case CancelTask(index):
                 self._node_tasks.cancel(self._graph.tasks[index])
             case SkipTask(index, reason):
-                self._skip(self._graph.tasks[index], reason)
+                emit_task_skipped(self._spans.tasks[index], reason)
+                self._note_skipped(self._graph.tasks[index], reason)
             case EndRun():
                 if not self._finished.done():
                     self._finished.set_result(None)
             case _:
-                self._perform_on_phase(command, self._graph.phases[command.phase], self._phase_spans[command.phase])
+                self._perform_on_phase(command, self._graph.phases[command.phase], self._spans.phases[command.phase])
 
     def _perform_on_phase(self, command: Command, phase: PhaseNode, span: SpanEmitter) -> None:
         match command:
@@ -205,8 +175,8 @@ class Driver:
             case CancelReview():
                 self._node_tasks.cancel(phase)
             case RetryPhase():
-                self._forget(phase)
-                revision = self._resolver.revision(phase)
+                self.result.forget({index: self._graph.tasks[index].name for index in phase.tasks})
+                revision = self._resolver.get_revision(phase)
                 span.emit(PhaseRetried, attempt=revision.attempt, feedback=revision.feedback)
             case EndPhase(_, status, is_cancelled):
                 span.emit(PhaseEnded, status=status, is_cancelled=is_cancelled)
@@ -215,142 +185,115 @@ class Driver:
                 self.result.skipped.append(Skipped(name=phase.name, kind="phase", reason=reason))
 
     def _start(self, node: TaskNode) -> None:
-        span, planned = self._task_spans[node.index], self._spec.plan.tasks[node.index]
-        span.emit(
-            TaskStarted,
+        span, planned = self._spans.tasks[node.index], self._spec.plan.tasks[node.index]
+        emit_task_started(
+            span,
             agent=planned.agent,
             description=planned.description,
+            queued_s=self._take_queued_s(node),
             index=node.index,
             total=len(self._graph.tasks),
-            queued_s=self._queued_s(node),
         )
-        fault = self._conditions.fault(node.when)
+        fault = self._conditions.find_fault(node.when)
         if fault is None and node.phase is not None:
-            fault = self._conditions.fault(self._graph.phases[node.phase].when)
-        work = self._runner.run(node, self._resolver.resolve(node), span) if fault is None else _fail(fault)
-        self._node_tasks.start(node, work, self._settle)
+            fault = self._conditions.find_fault(self._graph.phases[node.phase].when)
+        work = self._runner.run(self._resolver.resolve(node), span) if fault is None else _fail(fault)
+        self._node_tasks.start(node, work, self._end_task)
 
-    def _queued_s(self, node: Node) -> float:
+    def _take_queued_s(self, node: Node) -> float:
         now = self._stream.offset_s()
         return now - self._queued_at.pop(node, now)
 
-    def _settle(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
-        """A task has been worked on."""
-        if task.cancelled():
-            self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
-        elif (error := task.exception()) is not None:
-            is_drop = self._is_abandonment(error)
-            if isinstance(error, PreviousOutputKept):
-                self._complete(node, error.output)
-            elif is_drop:
-                self._skip(node, message_of(abandonment_in(error) or error))
-                self._advance(RunningTaskSkipped(node.index))
-            else:
-                self._lost(node, error, SpanStatus.ERROR)
+    def _end_task(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
+        """Take in how the work on a task ended."""
+        ending = TaskEnding.from_asyncio(task)
+        self._close_if_budget_is_used_up(ending)
+        if ending.output is not None:
+            self.result.outputs[node.index] = ending.output
+        elif ending.error is None:
+            self._note_skipped(node, ending.reason)
         else:
-            self._complete(node, task.result())
-
-    def _complete(self, node: TaskNode, output: TaskOutput) -> None:
-        self.result.outputs[node.index] = output
-        self._task_spans[node.index].emit(TaskCompleted, output=output)
-        if self._conditions.has_conditions(node.index):
-            self._node_tasks.start(node, self._conditions.evaluate(node.index, output), self._judged)
+            self._note_failed(node, ending)
+        emit_task_ended(self._spans.tasks[node.index], node.role, ending)
+        if ending.output is None:
+            is_skipped = ending.error is None
+            self._advance(RunningTaskSkipped(node.index) if is_skipped else TaskEndedWithoutOutput(node.index))
+        elif self._conditions.has_conditions(node.index):
+            work = self._conditions.evaluate(node.index, ending.output)
+            self._node_tasks.start(node, work, self._end_conditions)
         else:
             self._advance(TaskSucceeded(node.index))
 
-    def _judged(self, node: TaskNode, task: asyncio.Task[frozenset[int]]) -> None:
+    def _end_conditions(self, node: TaskNode, task: asyncio.Task[frozenset[int]]) -> None:
         """The conditions on the output of a task are decided, unless the run was stopped meanwhile."""
         self._advance(TaskSucceeded(node.index, frozenset() if task.cancelled() else task.result()))
 
-    def _skip(self, node: TaskNode, reason: str) -> None:
-        self._task_spans[node.index].emit(TaskSkipped, reason=reason)
+    def _note_skipped(self, node: TaskNode, reason: str) -> None:
         self._resolver.note_absence(node.index, f"it was skipped ({reason})")
         self.result.skipped.append(Skipped(name=node.name, kind="task", reason=reason))
 
-    def _lost(self, node: TaskNode, error: BaseException, status: SpanStatus) -> None:
-        if status is SpanStatus.ERROR:
-            self.result.failures.append(Failure(name=node.name, agent_role=node.role, error=error))
-        else:
+    def _note_failed(self, node: TaskNode, ending: TaskEnding) -> None:
+        assert ending.error is not None
+        if ending.is_cancelled:
             self.result.cancelled.append(node.index)
-        self._resolver.note_absence(node.index, f"it failed ({one_line(error)})")
-        self._task_spans[node.index].emit(TaskFailed, agent=node.role, error=error, status=status)
-        self._advance(TaskEndedWithoutOutput(node.index))
+        else:
+            self.result.failures.append(Failure(name=node.name, agent_role=node.role, error=ending.error))
+        self._resolver.note_absence(node.index, f"it failed ({one_line(ending.error)})")
 
-    def _is_abandonment(self, error: BaseException) -> bool:
-        """Whether an error is no failure; the first one for the budget closes the run (E36)."""
-        drop = abandonment_in(error)
-        if isinstance(drop, BudgetExceededError):
+    def _close_if_budget_is_used_up(self, ending: TaskEnding) -> None:
+        """The first task or review that the budget ends closes the run (E36)."""
+        if isinstance(ending.abandonment, BudgetExceededError):
             self.close(ExitReason.BUDGET_EXCEEDED)
-        return drop is not None
 
     def _review(self, phase: PhaseNode, span: SpanEmitter) -> None:
-        outputs = self._resolver.outputs_of(phase.tasks)
-        attempt, queued_s = self._resolver.attempt(phase), self._queued_s(phase)
-        self._node_tasks.start(phase, self._reviews.review(phase, outputs, attempt, queued_s, span), self._reviewed)
+        outputs = self._resolver.find_outputs(phase.tasks)
+        attempt, queued_s = self._resolver.count_attempts(phase), self._take_queued_s(phase)
+        work = self._reviews.review(phase, outputs, attempt, queued_s, span)
+        self._node_tasks.start(phase, work, self._end_review)
 
-    def _reviewed(self, phase: PhaseNode, task: asyncio.Task[ReviewDecision]) -> None:
+    def _end_review(self, phase: PhaseNode, task: asyncio.Task[ReviewDecision]) -> None:
         """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase (E27)."""
         if task.cancelled():
             self._advance(PhaseReviewAborted(phase.index))
         elif (error := task.exception()) is not None:
-            if self._is_abandonment(error):
+            ending = TaskEnding.from_error(error)
+            self._close_if_budget_is_used_up(ending)
+            if ending.abandonment is not None:
                 self._advance(PhaseReviewAborted(phase.index))
                 return
             role = "Reviewer" if phase.reviewer is None else phase.reviewer.role
             self.result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
             self._advance(PhaseRejected(phase.index))
         elif task.result().verdict is Verdict.RETRY:
-            self._resolver.revise(phase, task.result().text)
+            self._resolver.send_back(phase, task.result().text)
             self._advance(PhaseSentBack(phase.index))
         else:
             self._advance(PhaseApproved(phase.index))
 
-    def _forget(self, phase: PhaseNode) -> None:
-        """What came of the tasks of a phase before they are done again."""
-        names = {self._graph.tasks[index].name for index in phase.tasks}
-        for index in phase.tasks:
-            self.result.outputs.pop(index, None)
-        self.result.skipped = [each for each in self.result.skipped if each.kind != "task" or each.name not in names]
-
-    def _break(self, error: Exception) -> None:
+    def _end_with_fault(self, error: Exception) -> None:
         """End the run for a fault that is no task's. What is running is cancelled, and nobody hears of it any more."""
         self._node_tasks.cancel_all()
         self._node_tasks.detach()
         if not self._finished.done():
             self._finished.set_exception(error)
 
-    def _give_up(self) -> None:
+    def _leave_uncancelled(self) -> None:
         """What ignored its cancellation is left to itself, so that a second interrupt is never needed."""
         for node in self._node_tasks.detach():
             what = "Task" if isinstance(node, TaskNode) else "The review of phase"
             message = f"{what} {node.name!r} ignored its cancellation and is left to itself."
-            self._run_span.emit(Warned, message=message)
+            self._spans.warn(message)
             if isinstance(node, PhaseNode):
                 self._advance(PhaseReviewAborted(node.index))
             elif node.index in self.result.outputs:
                 self._advance(TaskSucceeded(node.index))
             else:
-                self._lost(node, asyncio.CancelledError(), SpanStatus.CANCELLED)
-
-    def _make_phase_span(self, index: int) -> SpanEmitter:
-        stream, name = self._stream, self._graph.phases[index].name
-        after = self._spec.plan.phases[name]
-        return SpanEmitter(stream, stream.new_span_id(), self._run_span.span_id, phase=name, depends_on=after)
-
-    def _make_task_span(self, node: TaskNode) -> SpanEmitter:
-        parent = self._run_span if node.phase is None else self._phase_spans[node.phase]
-        planned, span_id = self._spec.plan.tasks[node.index], self._stream.new_span_id()
-        return SpanEmitter(self._stream, span_id, parent.span_id, planned.name, planned.phase, planned.depends_on)
+                ending = TaskEnding(error=asyncio.CancelledError())
+                self._note_failed(node, ending)
+                emit_task_ended(self._spans.tasks[node.index], node.role, ending)
+                self._advance(TaskEndedWithoutOutput(node.index))
 
 
 async def _fail(error: Exception) -> TaskOutput:
     """In place of the work of a task that can't be begun."""
     raise error
-
-
-def _text(value: object) -> str:
-    """An input as text, for views; a value that has none is no reason not to run."""
-    try:
-        return str(value)
-    except Exception:  # noqa: BLE001 - it is the user's own `__str__`
-        return f"<{type(value).__name__}>"

@@ -1,27 +1,25 @@
-"""Has the reviewer of a phase look at what the phase came to (E28)."""
+"""Asks the reviewer of a phase about the outputs of its tasks, and reads the answer (E28)."""
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest, Verdict
 from ensemble_notebook.domain.definitions.templates import render
-from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.review.review_queue import ReviewQueue
-from ensemble_notebook.engine.specs.resolved_task import ResolvedTask, abandonment_in
+from ensemble_notebook.engine.lifecycle.task_abandonment import abandonment_in
+from ensemble_notebook.engine.lifecycle.task_lifecycle import run_unplanned_task
+from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
 from ensemble_notebook.engine.task.task_runner import TaskRunner
-from ensemble_notebook.errors import ReviewRejectedError, message_of, one_line
+from ensemble_notebook.errors import ReviewRejectedError, one_line
 
 _VERDICTS: Final = (Verdict.APPROVE, Verdict.RETRY, Verdict.REJECT, Verdict.EXIT_EARLY)
-_DRESSING: Final = " \t\r\n*_`\"'"
+_DECORATION: Final = " \t\r\n*_`\"'"
 _ANSWER: Final = re.compile(r"(RETRY|REJECT)[*_`\"'\s]*(?::(.*))?", re.DOTALL | re.IGNORECASE)
 
 
@@ -57,57 +55,52 @@ class PhaseReviewer:
             verdicts=_VERDICTS,
             timeout=None,
         )
-        desk: ReviewQueue = self._runner.desk
+        review_queue = self._runner.review_queue
         try:
             if phase.reviewer is None:
-                decision = await desk.ask(request, span, review.by)
+                decision = await review_queue.ask(request, span, review.by)
             else:
-                work = functools.partial(self._work, phase.reviewer, tuple(outputs), queued_s, span)
-                decision = await desk.consult(request, span, work)
+                work = functools.partial(self._run_reviewer, phase.reviewer, tuple(outputs), queued_s, span)
+                decision = await review_queue.ask_without_waiting(request, span, work)
         except Exception as error:
             if abandonment_in(error) is not None:
                 raise
             reason = one_line(error)
             raise ReviewRejectedError(f"The review of phase {phase.name!r} broke: {reason}", reason=reason) from error
-        _refuse(phase, decision, attempt, review.max_retries)
+        _raise_if_refused(phase, decision, attempt, review.max_retries)
         return decision
 
-    async def _work(
+    async def _run_reviewer(
         self, reviewer: TaskNode, outputs: tuple[TaskOutput, ...], queued_s: float, phase: SpanEmitter, _: ReviewRequest
     ) -> ReviewDecision:
         """The answer of a reviewer that is a task; it is worked on in a span of its own, inside the phase's."""
-        description = render(reviewer.task.description, self._inputs)
+        resolved = ResolvedTask(
+            node=reviewer,
+            description=render(reviewer.task.description, self._inputs),
+            expected_output=render(reviewer.task.expected_output, self._inputs),
+            context=outputs,
+        )
         span = SpanEmitter(phase.stream, phase.stream.new_span_id(), phase.span_id, reviewer.name, phase.phase)
-        span.emit(TaskStarted, agent=reviewer.role, description=description, index=None, total=None, queued_s=queued_s)
-        try:
-            output = await self._runner.run(reviewer, ResolvedTask(description=description, context=outputs), span)
-        except asyncio.CancelledError as stopped:
-            span.emit(TaskFailed, agent=reviewer.role, error=stopped, status=SpanStatus.CANCELLED)
-            raise
-        except Exception as error:
-            drop = abandonment_in(error)
-            if drop is not None:
-                span.emit(TaskSkipped, reason=message_of(drop))
-            else:
-                span.emit(TaskFailed, agent=reviewer.role, error=error, status=SpanStatus.ERROR)
-            raise
-        span.emit(TaskCompleted, output=output)
-        return decision_of(output.raw)
+        work = self._runner.run(resolved, span)
+        output = await run_unplanned_task(
+            span, work, agent=reviewer.role, description=resolved.description, queued_s=queued_s
+        )
+        return to_decision(output.raw)
 
 
-def decision_of(answer: str) -> ReviewDecision:
+def to_decision(answer: str) -> ReviewDecision:
     """What a reviewer's answer means: ``RETRY: feedback`` and ``REJECT: reason``; anything else approves (E28).
 
     Letter case doesn't matter, nor do the quotes and asterisks that models like to put around.
     """
-    found = _ANSWER.fullmatch(answer.strip(_DRESSING))
+    found = _ANSWER.fullmatch(answer.strip(_DECORATION))
     if found is None:
         return ReviewDecision.approve()
     decide = ReviewDecision.retry if found[1].upper() == "RETRY" else ReviewDecision.reject
-    return decide((found[2] or "").strip(_DRESSING))
+    return decide((found[2] or "").strip(_DECORATION))
 
 
-def _refuse(phase: PhaseNode, decision: ReviewDecision, attempt: int, max_retries: int) -> None:
+def _raise_if_refused(phase: PhaseNode, decision: ReviewDecision, attempt: int, max_retries: int) -> None:
     """Raise for every decision by which the phase does not go on."""
     reason = decision.text.strip() or "no reason given"
     match decision.verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -50,6 +51,13 @@ class RunResult:
         """What the run failed with; None where it did not fail, be it with failures."""
         is_bearable = self.status is RunStatus.COMPLETED_WITH_WARNINGS
         return None if is_bearable or not self.failures else self.failures[0].error
+
+    def forget(self, tasks: Mapping[int, str]) -> None:
+        """Forget what came of the tasks of a phase that are done once more, given as names by index."""
+        names = set(tasks.values())
+        for index in tasks:
+            self.outputs.pop(index, None)
+        self.skipped = [each for each in self.skipped if each.kind != "task" or each.name not in names]
 
     def conclude(self, strategy: ErrorStrategy) -> None:
         """Find the status. Where failures are borne (PARTIAL), a run fails only if nothing useful came of it (E34).

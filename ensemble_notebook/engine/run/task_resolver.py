@@ -1,4 +1,4 @@
-"""Resolves each task that starts: what it reads, what of that is missing and why (E28, E32, E33)."""
+"""Resolves each task that starts: what it reads, and what of that is missing and why (E28, E32, E33)."""
 
 from __future__ import annotations
 
@@ -20,45 +20,49 @@ class TaskResolver:
     """
 
     def __init__(self, graph: Graph, plan: ExecutionPlan, outputs: Mapping[int, TaskOutput]) -> None:
-        self._graph = graph
         self._plan = plan
         self._outputs = outputs
         self._last = frozenset(sinks(graph))
-        self._absences: dict[int, str] = {}
+        self._reasons_of_absence: dict[int, str] = {}
         self._revisions: dict[int, Revision] = {}
 
     def resolve(self, node: TaskNode) -> ResolvedTask:
         """What a task is given that starts now."""
+        planned = self._plan.tasks[node.index]
         return ResolvedTask(
-            description=self._plan.tasks[node.index].description,
-            context=self.outputs_of(node.context),
-            missing=tuple([self._missing(index) for index in node.context if index not in self._outputs]),
+            node=node,
+            description=planned.description,
+            expected_output=planned.expected_output,
+            context=self.find_outputs(node.context),
+            missing=tuple([self._describe_missing(index) for index in node.context if index not in self._outputs]),
             revision=None if node.phase is None else self._revisions.get(node.phase),
             is_last=node.index in self._last,
         )
 
-    def outputs_of(self, tasks: Iterable[int]) -> tuple[TaskOutput, ...]:
+    def find_outputs(self, tasks: Iterable[int]) -> tuple[TaskOutput, ...]:
         """The outputs of these tasks that are there, in the same order."""
         return tuple([self._outputs[index] for index in tasks if index in self._outputs])
 
     def note_absence(self, task: int, reason: str) -> None:
-        """A task will have no output, for a reason in a few words."""
-        self._absences[task] = reason
+        """Remember that a task will have no output, for a reason in a few words."""
+        self._reasons_of_absence[task] = reason
 
-    def attempt(self, phase: PhaseNode) -> int:
+    def count_attempts(self, phase: PhaseNode) -> int:
         """How often the tasks of a phase have been started, the present attempt included."""
         revision = self._revisions.get(phase.index)
         return 1 if revision is None else revision.attempt
 
-    def revise(self, phase: PhaseNode, feedback: str) -> None:
-        """The tasks of a phase are to be done once more, with this feedback."""
-        self._revisions[phase.index] = Revision(attempt=self.attempt(phase) + 1, feedback=feedback)
+    def send_back(self, phase: PhaseNode, feedback: str) -> None:
+        """Let the tasks of a phase be done once more, with this feedback."""
+        self._revisions[phase.index] = Revision(attempt=self.count_attempts(phase) + 1, feedback=feedback)
 
-    def revision(self, phase: PhaseNode) -> Revision:
-        """Of a phase that was sent back."""
+    def get_revision(self, phase: PhaseNode) -> Revision:
+        """The revision of a phase that was sent back."""
         return self._revisions[phase.index]
 
-    def _missing(self, index: int) -> MissingOutput:
-        row = self._plan.tasks[index]
-        reason = self._absences.get(index, "it has no output")
-        return MissingOutput(name=row.name, agent_role=row.agent, description=row.description, reason=reason)
+    def _describe_missing(self, index: int) -> MissingOutput:
+        planned = self._plan.tasks[index]
+        reason = self._reasons_of_absence.get(index, "it has no output")
+        return MissingOutput(
+            name=planned.name, agent_role=planned.agent, description=planned.description, reason=reason
+        )

@@ -30,7 +30,7 @@ async def run_guardrails(
         span.emit(GuardrailStarted, kind=kind, name=name)
         cause: Exception | None = None
         try:
-            objection = _objection(await caller.call(f"guardrail {name}", guardrail, subject))
+            objection = _read_objection(await caller.call(f"guardrail {name}", guardrail, subject))
         except asyncio.CancelledError:
             span.emit(GuardrailEnded, status=SpanStatus.CANCELLED)
             raise
@@ -42,14 +42,14 @@ async def run_guardrails(
         span.emit(GuardrailEnded, status=SpanStatus.OK)
 
 
-def _objection(said: Any) -> str | None:
+def _read_objection(answer: Any) -> str | None:
     """What a guardrail has against it; None where nothing."""
-    if said is None or said is True:
+    if answer is None or answer is True:
         return None
-    if isinstance(said, GuardrailResult):
-        return None if said.is_success else str(said.message or "no reason given")
-    if isinstance(said, str):
-        return said or "no reason given"
-    if said is False:
+    if isinstance(answer, GuardrailResult):
+        return None if answer.is_success else str(answer.message or "no reason given")
+    if isinstance(answer, str):
+        return answer or "no reason given"
+    if answer is False:
         return "it returned False"
-    return f"it must return None, True, a text or a GuardrailResult, and returned {type(said).__name__}"
+    return f"it must return None, True, a text or a GuardrailResult, and returned {type(answer).__name__}"

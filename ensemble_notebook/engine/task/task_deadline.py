@@ -14,7 +14,7 @@ T = TypeVar("T")
 class TaskDeadline:
     """The seconds of a task; None for no limit.
 
-    They run only in what is awaited through `keep`: a model that is made ready for all, and a person who decides, are
+    They run only in what is awaited through `limit`: a model that is made ready for all, and a person who decides, are
     on nobody's clock.
     """
 
@@ -33,7 +33,7 @@ class TaskDeadline:
         """Whoever works can say what it is doing."""
         self._activity = activity
 
-    async def keep(self, work: Awaitable[T], activity: str) -> T:
+    async def limit(self, work: Awaitable[T], activity: str) -> T:
         """The result of `work`, which is called `activity` unless it says itself what it is doing.
 
         Raises:

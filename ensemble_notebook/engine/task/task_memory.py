@@ -35,7 +35,7 @@ class TaskMemory:
         if self._store is not None:
             for name in scopes:
                 asking = self._caller.call(f"memory {name}", self._store.retrieve, name, query, ENTRIES_PER_SCOPE)
-                found[name] = await self._work("retrieve", name, task, _entries(asking), limit_s)
+                found[name] = await self._use_store("retrieve", name, task, _read_entries(asking), limit_s)
         return found
 
     async def write(self, scopes: Sequence[str], output: TaskOutput, task: SpanEmitter, limit_s: float | None) -> None:
@@ -46,9 +46,9 @@ class TaskMemory:
         for name in scopes:
             entry = MemoryEntry(text=output.raw, created_at=output.completed_at, metadata=facts)
             keeping = self._caller.call(f"memory {name}", self._store.store, name, entry)
-            await self._work("store", name, task, _kept(keeping, entry), limit_s)
+            await self._use_store("store", name, task, _keep_entry(keeping, entry), limit_s)
 
-    async def _work(
+    async def _use_store(
         self,
         operation: str,
         name: str,
@@ -76,7 +76,7 @@ class TaskMemory:
         return entries
 
 
-async def _entries(asking: Awaitable[Any]) -> tuple[MemoryEntry, ...]:
+async def _read_entries(asking: Awaitable[Any]) -> tuple[MemoryEntry, ...]:
     """What a store gave, as many as were asked for.
 
     Raises:
@@ -89,7 +89,7 @@ async def _entries(asking: Awaitable[Any]) -> tuple[MemoryEntry, ...]:
     return entries
 
 
-async def _kept(keeping: Awaitable[Any], entry: MemoryEntry) -> tuple[MemoryEntry, ...]:
+async def _keep_entry(keeping: Awaitable[Any], entry: MemoryEntry) -> tuple[MemoryEntry, ...]:
     """What a store took in."""
     await keeping
     return (entry,)

@@ -1,0 +1,103 @@
+"""What one agent is asked to do, and what comes of it: the two ends of an agent's work."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.limits import RateLimit
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.seams.chat_port import ToolCall
+from ensemble_notebook.engine.agent.structured_output import OutputFormat
+from ensemble_notebook.engine.agent.toolbox import EngineTool, ToolAnswer
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+
+ToolApproval = Callable[[ToolCall, SpanEmitter], Awaitable[ToolCall | ToolAnswer]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRequest:
+    """What one agent is to do, whether a task of the plan or a delegation asks for it.
+
+    Attributes:
+        agent: who.
+        description: of the task, resolved; for errors.
+        system_prompt: complete.
+        write_user_prompt: makes the user prompt from the output format that has to stand in it (empty: none). It is
+            called once, as soon as it is known whether the model is held to the format by itself, and emits the event
+            of the prompts.
+        tools: the user's, those of the agent and of the task.
+        engine_tools: the engine's own, for delegation and questions.
+        output_format: what the reply must be readable as; None for any text.
+        max_output_retries: corrections of a reply that is not.
+        rate_limits: those of the task. The agent's own are read from the agent.
+        approve: looks at each tool call in its span, and gives the call to make, which may be another one, or an
+            answer instead; None lets all calls pass.
+        is_fallback: marks its turns and its result.
+    """
+
+    agent: Agent
+    description: str
+    system_prompt: str
+    write_user_prompt: Callable[[str], str]
+    tools: tuple[Any, ...] = ()
+    engine_tools: tuple[EngineTool, ...] = ()
+    output_format: OutputFormat | None = None
+    max_output_retries: int = 0
+    rate_limits: tuple[RateLimit, ...] = ()
+    approve: ToolApproval | None = None
+    is_fallback: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkResult:
+    """What came of the work of an agent, or of a handler in place of one.
+
+    This one type goes all the way up from the agent to the task, which makes its `TaskOutput` from it.
+
+    Attributes:
+        text: the final reply.
+        role: of the agent, or ``"Handler"``.
+        value: read from the text, where an output type was asked for.
+        tool_call_count: how many tool calls were executed.
+        is_fallback: whether it is the fallback's.
+    """
+
+    text: str
+    role: str
+    value: Any = None
+    tool_call_count: int = 0
+    is_fallback: bool = False
+
+    def to_output(
+        self,
+        name: str,
+        description: str,
+        *,
+        completed_at: datetime,
+        duration: timedelta,
+        tool_call_count: int | None = None,
+    ) -> TaskOutput:
+        """The output of the task with this name and resolved description.
+
+        Args:
+            name: of the task.
+            description: of the task, resolved.
+            completed_at: when it ended.
+            duration: of the whole task.
+            tool_call_count: of the whole task, where more than this work belongs to it.
+        """
+        return TaskOutput(
+            name=name,
+            raw=self.text,
+            task_description=description,
+            agent_role=self.role,
+            completed_at=completed_at,
+            duration=duration,
+            tool_call_count=self.tool_call_count if tool_call_count is None else tool_call_count,
+            parsed_output=self.value,
+            from_fallback=self.is_fallback,
+        )

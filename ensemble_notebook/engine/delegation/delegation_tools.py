@@ -1,0 +1,130 @@
+"""The tools by which agents delegate (E23, E24), and all that the delegations of one run share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.delegation import DelegationRequest
+from ensemble_notebook.domain.definitions.enums import ToolOutcome
+from ensemble_notebook.domain.planning.derived_agent import role_slug
+from ensemble_notebook.domain.planning.graph import TaskNode
+from ensemble_notebook.domain.seams.chat_port import ToolSpec
+from ensemble_notebook.engine.agent.agent_runner import AgentRunner
+from ensemble_notebook.engine.agent.toolbox import EngineTool, ToolAnswer
+from ensemble_notebook.engine.delegation.delegated_task import DelegatedTask
+from ensemble_notebook.engine.delegation.delegation_call import DelegationCall, DelegationServices
+from ensemble_notebook.engine.delegation.delegators import Delegator, PeerDelegator
+from ensemble_notebook.engine.delegation.team_members import TeamMembers, quote_roles
+from ensemble_notebook.engine.events.clock import Clock
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.review.task_gates import TaskGates
+from ensemble_notebook.engine.specs.run_spec import RunSpec
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+
+_FIELDS: Final = {
+    "agent_role": "Role of the agent that is to do it.",
+    "task_description": "What is to be done, with all that the agent has to know; it sees nothing else.",
+}
+
+
+class DelegationTools:
+    """Makes the delegation tools of all agents of one run."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        team: TeamMembers,
+        agent_runner: AgentRunner,
+        gates: TaskGates,
+        caller: FunctionCaller,
+        clock: Clock,
+    ) -> None:
+        self._services = DelegationServices(
+            policies=spec.delegation_policies,
+            max_depth=spec.max_delegation_depth,
+            team=team,
+            agent_runner=agent_runner,
+            caller=caller,
+            clock=clock,
+            admission=asyncio.Lock(),
+        )
+        self._gates = gates
+        self._planned = frozenset(task.name for task in spec.plan.tasks)
+        self._numbers: Counter[str] = Counter()
+
+    def make_tools(self, node: TaskNode, agent: Agent, work: str, depth: int = 1) -> tuple[EngineTool, ...]:
+        """The tool of an agent that may delegate to its peers; none for others.
+
+        Args:
+            node: the task of the plan that it works on, or works for.
+            agent: who.
+            work: name of what it works on, be that delegated.
+            depth: of what it asks for.
+        """
+        if not agent.allow_delegation:
+            return ()
+        services = self._services
+        return (self.make_tool(PeerDelegator(agent.role, work, depth, services.max_depth, services.team), node),)
+
+    def make_tool(self, delegator: Delegator, node: TaskNode) -> EngineTool:
+        """The tool by which a delegator asks."""
+        spec = ToolSpec(
+            name=delegator.tool,
+            description=f"Have another agent do a piece of work, and get its result. Agents: "
+            f"{quote_roles(delegator.list_roles())}.",
+            parameters={
+                "type": "object",
+                "properties": {name: {"type": "string", "description": text} for name, text in _FIELDS.items()},
+                "required": list(_FIELDS),
+            },
+        )
+
+        async def answer(arguments: dict[str, Any], span: SpanEmitter) -> ToolAnswer:
+            role, description = (_read_text(arguments, name) for name in _FIELDS)
+            if not role or not description:
+                text = f"Error: {delegator.tool} needs an agent_role and a task_description, and neither may be blank."
+                return ToolAnswer(text, ToolOutcome.FAILURE)
+            role = self._services.team.spell_role(role)
+            request = DelegationRequest(agent_role=role, task_description=description)
+
+            def make_task(approved: DelegationRequest) -> DelegatedTask:
+                return self._make_task(delegator, node, approved)
+
+            return await DelegationCall(self._services, delegator, request, span.child(), make_task).run()
+
+        return EngineTool(spec, answer)
+
+    def _make_task(self, delegator: Delegator, node: TaskNode, request: DelegationRequest) -> DelegatedTask:
+        """The work of an approved request. It stands under the gates and limits of the task that it is part of."""
+        member = self._services.team.get_member(request.agent_role)
+        agent = member.agent
+        name = self._make_name(delegator, agent.role)
+        return DelegatedTask(
+            name=name,
+            member=member,
+            request=request,
+            engine_tools=(
+                *self._gates.make_tools(node, agent, agent.tools),
+                *self.make_tools(node, agent, name, delegator.depth + 1),
+            ),
+            rate_limits=() if node.task.rate_limit is None else (node.task.rate_limit,),
+            approve=self._gates.make_approval(node, agent),
+        )
+
+    def _make_name(self, delegator: Delegator, role: str) -> str:
+        """A name for work, which no task of the plan and no other work has."""
+        stem = f"{delegator.work_prefix}{role_slug(role)}"
+        while True:
+            self._numbers[stem] += 1
+            name = f"{stem}_{self._numbers[stem]}"
+            if name not in self._planned:
+                return name
+
+
+def _read_text(arguments: Mapping[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    return "" if value is None else str(value).strip()

@@ -1,0 +1,117 @@
+"""The life of a task: its start and its end as events, and what an end means.
+
+Serves every task alike: those of the plan, which the scheduler starts, and those that stand in no plan, which are
+delegated or review a phase. Knows nothing of what a task does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.lifecycle.task_abandonment import PreviousOutputKept, TaskAbandoned, abandonment_in
+from ensemble_notebook.errors import BudgetExceededError, message_of
+
+
+@dataclass(slots=True)
+class TaskEnding:
+    """How the work on a task ended.
+
+    Attributes:
+        output: what it leaves behind; None where it leaves nothing.
+        abandonment: why it was not to go on. With an output, that is the one that it had before it was to be redone.
+        error: what it failed with, or its cancellation; None where it did not fail.
+    """
+
+    output: TaskOutput | None = None
+    abandonment: TaskAbandoned | BudgetExceededError | None = None
+    error: BaseException | None = None
+
+    @classmethod
+    def from_error(cls, error: BaseException) -> TaskEnding:
+        """What an exception that ended the work means."""
+        if isinstance(error, asyncio.CancelledError):
+            return cls(error=error)
+        abandonment = abandonment_in(error)
+        if isinstance(error, PreviousOutputKept):
+            return cls(output=error.output, abandonment=abandonment)
+        return cls(error=error) if abandonment is None else cls(abandonment=abandonment)
+
+    @classmethod
+    def from_asyncio(cls, task: asyncio.Task[TaskOutput]) -> TaskEnding:
+        """How a finished asyncio task ended."""
+        if task.cancelled():
+            return cls(error=asyncio.CancelledError())
+        error = task.exception()
+        return cls(output=task.result()) if error is None else cls.from_error(error)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was running when it was stopped from outside."""
+        return isinstance(self.error, asyncio.CancelledError)
+
+    @property
+    def reason(self) -> str:
+        """Why an abandoned task was not to go on."""
+        return "" if self.abandonment is None else message_of(self.abandonment)
+
+
+def emit_task_started(
+    span: SpanEmitter,
+    *,
+    agent: str,
+    description: str,
+    queued_s: float = 0.0,
+    index: int | None = None,
+    total: int | None = None,
+) -> None:
+    """A task begins.
+
+    Args:
+        span: of the task.
+        agent: the role of the agent that works on it.
+        description: resolved.
+        queued_s: how long it waited for a free place.
+        index: its position among `total` planned tasks; None for a task that stands in no plan.
+        total: how many tasks are planned; None for a task that stands in no plan.
+    """
+    span.emit(TaskStarted, agent=agent, description=description, index=index, total=total, queued_s=queued_s)
+
+
+def emit_task_ended(span: SpanEmitter, agent: str, ending: TaskEnding) -> None:
+    """A task has ended, in whichever way."""
+    if ending.output is not None:
+        span.emit(TaskCompleted, output=ending.output)
+    elif ending.error is not None:
+        status = SpanStatus.CANCELLED if ending.is_cancelled else SpanStatus.ERROR
+        span.emit(TaskFailed, agent=agent, error=ending.error, status=status)
+    else:
+        emit_task_skipped(span, ending.reason)
+
+
+def emit_task_skipped(span: SpanEmitter, reason: str) -> None:
+    """A task does not run, or does not go on."""
+    span.emit(TaskSkipped, reason=reason)
+
+
+async def run_unplanned_task(
+    span: SpanEmitter, work: Awaitable[TaskOutput], *, agent: str, description: str, queued_s: float = 0.0
+) -> TaskOutput:
+    """Do the work of a task that stands in no plan, between the events of its start and its end.
+
+    Raises:
+        Exception: what ended the work; the trace has it by then.
+    """
+    emit_task_started(span, agent=agent, description=description, queued_s=queued_s)
+    try:
+        output = await work
+    except (asyncio.CancelledError, Exception) as error:
+        emit_task_ended(span, agent, TaskEnding.from_error(error))
+        raise
+    emit_task_ended(span, agent, TaskEnding(output=output))
+    return output

@@ -1,0 +1,46 @@
+"""Does a task by its handler, which is the user's function or tool, in place of an agent and a model (E2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ensemble_notebook.domain.definitions.tool import ToolResult
+from ensemble_notebook.domain.events import TaskInputPrepared
+from ensemble_notebook.engine.agent.agent_request import WorkResult
+from ensemble_notebook.engine.agent.structured_output import get_output_format
+from ensemble_notebook.engine.agent.toolbox import to_handler_function, to_text
+from ensemble_notebook.engine.task.task_work import TaskWork
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+from ensemble_notebook.errors import ToolExecutionError
+
+
+async def run_handler(work: TaskWork, inputs: Mapping[str, Any], caller: FunctionCaller) -> WorkResult:
+    """What the handler of a task gives, held to the task's output type.
+
+    Args:
+        work: the task; it has a handler.
+        inputs: of the run.
+        caller: calls the handler.
+
+    Raises:
+        ToolExecutionError: it reported a failure.
+        OutputParsingError: its result is not of the output type. Nobody can be asked to correct it.
+        Exception: what the handler raised.
+    """
+    node, resolved = work.node, work.resolved
+    names = tuple(each.name for each in resolved.context)
+    work.span.emit(TaskInputPrepared, system_prompt="", user_prompt=resolved.description, context=names)
+    function = to_handler_function(node.task.handler)
+    result = await caller.call(f"handler of {node.name}", function, work.make_input(inputs))
+    text = to_text(result)
+    if not isinstance(result, ToolResult):
+        value = None if isinstance(result, str) else result
+    elif result.is_success:
+        value = result.structured_output
+    else:
+        message = f"The handler of task {node.name!r} reported a failure: {result.error_message}"
+        raise ToolExecutionError(message, tool_name=node.name, tool_input=resolved.description)
+    if node.task.output_type is not None:
+        value = get_output_format(node.task.output_type).read_or_fail(text, value)
+    return WorkResult(text=text, role=node.role, value=value)

@@ -1,0 +1,97 @@
+"""Makes what an agent is asked for a task of the plan: its prompts, its tools, and what its reply must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.events import TaskInputPrepared
+from ensemble_notebook.engine.agent.agent_request import AgentRequest
+from ensemble_notebook.engine.agent.prompts import frame_prompt, write_system_prompt, write_task_sections
+from ensemble_notebook.engine.agent.structured_output import get_output_format
+from ensemble_notebook.engine.delegation.delegation_tools import DelegationTools
+from ensemble_notebook.engine.delegation.manager import Manager
+from ensemble_notebook.engine.review.task_gates import TaskGates
+from ensemble_notebook.engine.task.task_work import TaskWork
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+
+
+class TaskRequestBuilder:
+    """Makes the requests of one run.
+
+    Args:
+        inputs: of the run.
+        gates: give the approval of tool calls, and the tool by which an agent asks a person.
+        delegation_tools: give the tools by which agents delegate.
+        manager: of a hierarchical run, whose only task is the manager's; else None.
+        caller: calls the user's manager prompt.
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, Any],
+        gates: TaskGates,
+        delegation_tools: DelegationTools,
+        manager: Manager | None,
+        caller: FunctionCaller,
+    ) -> None:
+        self._inputs = inputs
+        self._gates = gates
+        self._delegation_tools = delegation_tools
+        self._manager = manager
+        self._caller = caller
+
+    async def build(self, work: TaskWork, agent: Agent, *, is_fallback: bool) -> AgentRequest:
+        """What an agent is asked to do for a task.
+
+        Raises:
+            Exception: what the user's manager prompt raised.
+        """
+        node, task = work.node, work.node.task
+        system_prompt, sections = await self._write_prompts(work, agent, is_fallback=is_fallback)
+        tools = (*agent.tools, *task.tools)
+        engine_tools = (
+            *self._gates.make_tools(node, agent, tools),
+            *self._delegation_tools.make_tools(node, agent, node.name),
+        )
+        if self._manager is not None:
+            engine_tools = (*engine_tools, self._delegation_tools.make_tool(self._manager, node))
+        return AgentRequest(
+            agent=agent,
+            description=work.resolved.description,
+            system_prompt=system_prompt,
+            write_user_prompt=lambda output_format: _write_user_prompt(work, system_prompt, sections, output_format),
+            tools=tools,
+            engine_tools=engine_tools,
+            output_format=None if task.output_type is None else get_output_format(task.output_type),
+            max_output_retries=task.max_output_retries,
+            rate_limits=() if task.rate_limit is None else (task.rate_limit,),
+            approve=self._gates.make_approval(node, agent),
+            is_fallback=is_fallback,
+        )
+
+    async def _write_prompts(self, work: TaskWork, agent: Agent, *, is_fallback: bool) -> tuple[str, str]:
+        """The system prompt, and the sections of the user prompt that say what is to be done."""
+        resolved = work.resolved
+        if self._manager is not None:
+            return await self._manager.write_prompts(resolved.description, self._inputs, self._caller)
+        is_derived = work.node.task.agent is None and not is_fallback
+        system_prompt = write_system_prompt(agent, resolved.description if is_derived else agent.goal)
+        return system_prompt, write_task_sections(resolved.description, resolved.expected_output)
+
+
+def _write_user_prompt(work: TaskWork, system_prompt: str, sections: str, output_format: str) -> str:
+    """The whole user prompt; emits the event of both prompts."""
+    resolved = work.resolved
+    text = frame_prompt(
+        sections,
+        resolved.context,
+        missing=resolved.missing,
+        memory=work.memory,
+        revision=work.revision,
+        output_format=output_format,
+    )
+    names = tuple(each.name for each in resolved.context)
+    work.span.emit(TaskInputPrepared, system_prompt=system_prompt, user_prompt=text, context=names)
+    return text
