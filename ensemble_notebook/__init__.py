@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import lazy_loader
 
-from ensemble_notebook.domain.seams.rich_display import register_face
+from ensemble_notebook.domain.seams.views import register_view
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -26,9 +26,9 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __all__ += ["__version__"]
 
-register_face("timeline", "ensemble_notebook.notebook.live.timeline_widget:timeline_of")
-register_face("output", "ensemble_notebook.notebook.picture.static_picture:output_bundle")
-register_face("plan", "ensemble_notebook.notebook.picture.static_picture:plan_bundle")
+register_view("timeline", "ensemble_notebook.notebook.live.timeline_widget:timeline_of")
+register_view("output", "ensemble_notebook.notebook.picture.static_picture:output_bundle")
+register_view("plan", "ensemble_notebook.notebook.picture.static_picture:plan_bundle")
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

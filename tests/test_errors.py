@@ -38,9 +38,9 @@ from ensemble_notebook.errors import (
     TraceFormatError,
     ValidationError,
     did_you_mean,
-    message_of,
-    nearest,
-    one_line,
+    find_nearest,
+    get_message,
+    summarize_error,
 )
 
 EXAMPLES: list[BaseException] = [
@@ -265,8 +265,8 @@ class MuteError(Exception):
     ],
 )
 def test_an_error_has_a_message_and_a_line_whatever_it_is(error: Exception, message: str, line: str) -> None:
-    assert message_of(error) == message
-    assert one_line(error) == line
+    assert get_message(error) == message
+    assert summarize_error(error) == line
 
 
 def test_an_error_that_was_raised_from_itself_still_shows() -> None:
@@ -280,24 +280,24 @@ def test_an_error_that_was_raised_from_itself_still_shows() -> None:
 
 
 def test_the_nearest_word_ignores_case_and_keeps_the_spelling_of_the_known_one() -> None:
-    assert nearest("DESCRIPTON", ["description", "Agent"]) == "description"
-    assert nearest("agent", ["description", "Agent"]) == "Agent"
+    assert find_nearest("DESCRIPTON", ["description", "Agent"]) == "description"
+    assert find_nearest("agent", ["description", "Agent"]) == "Agent"
 
 
 def test_nothing_near_is_none() -> None:
-    assert nearest("xyzzy", ["role", "goal"]) is None
-    assert nearest("role", []) is None
+    assert find_nearest("xyzzy", ["role", "goal"]) is None
+    assert find_nearest("role", []) is None
 
 
 @given(st.text(min_size=1, max_size=20), st.lists(st.text(min_size=1, max_size=20), max_size=5))
 def test_the_nearest_word_is_one_of_the_known(word: str, known: list[str]) -> None:
-    assert nearest(word, known) in [*known, None]
+    assert find_nearest(word, known) in [*known, None]
 
 
 @given(st.lists(st.text("abcdef", min_size=1, max_size=8), min_size=1, max_size=5, unique=True), st.data())
 def test_a_known_word_is_nearest_to_itself(known: list[str], data: st.DataObject) -> None:
     word = data.draw(st.sampled_from(known))
-    assert nearest(word, known) == word
+    assert find_nearest(word, known) == word
 
 
 def test_a_hint_is_the_nearest_word_else_the_known_ones_else_nothing() -> None:

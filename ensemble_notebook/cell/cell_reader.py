@@ -23,7 +23,7 @@ from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.cell.text.yaml_tree import read_tree
 from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
-from ensemble_notebook.domain.outputs.secrets import holds_key, mask
+from ensemble_notebook.domain.outputs.secrets import has_secret, mask
 
 _OVERRIDES: Final = ("llm", "workflow", "max_concurrency", "error_strategy", "capture_mode", "budget", "name")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -85,14 +85,14 @@ def _refuse_keys(report: MistakeReport, overrides: Mapping[str, Any]) -> None:
     for place in _find_keys(report.source):
         report.add_mistake(place, message, hint)
     for given in (*overrides.values(), *overrides.get("inputs", {}).values()):
-        if isinstance(given, str) and holds_key(given):
+        if isinstance(given, str) and has_secret(given):
             report.add_mistake(OPTIONS, message, hint)
 
 
 def _find_keys(source: SourceText) -> Iterator[Place]:
-    if not holds_key(source.text):
+    if not has_secret(source.text):
         return
-    found = [line for line in range(1, source.line_count + 1) if holds_key(source.line(line))]
+    found = [line for line in range(1, source.line_count + 1) if has_secret(source.line(line))]
     for line in found:
         text, masked = source.line(line), mask(source.line(line))
         start = _count_equal_start(text, masked)

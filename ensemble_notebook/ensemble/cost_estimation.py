@@ -22,7 +22,7 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, llm_key, llm_of
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, llm_key, resolve_llm
 from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
 from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
 from ensemble_notebook.engine.agent.structured_output import get_output_format
@@ -167,7 +167,7 @@ class _Estimator:
         )
         rounds = 1 + (agent.max_iterations + WARNINGS_BEFORE_END if tools else 0)
         prompt = Range(size.low, size.high + MAX_OUTPUT_TOKENS)
-        job = _Job(self._identity(llm_of(agent, self._ensemble)), prompt, rounds, is_sure=False)
+        job = _Job(self._identity(resolve_llm(agent, self._ensemble)), prompt, rounds, is_sure=False)
         return self._estimate(agent.role, agent.role, [job] * self._ensemble.manager_max_iterations)
 
     def _read(self, node: TaskNode) -> Range[int]:

@@ -13,11 +13,11 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import BudgetWarning, Event, Warned
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
-from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, sinks
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.domain.seams.rich_display import face, rich_bundle
+from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_duration
-from ensemble_notebook.errors import did_you_mean, one_line
+from ensemble_notebook.errors import did_you_mean, summarize_error
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble import Ensemble
@@ -126,7 +126,7 @@ class EnsembleOutput:
     @property
     def timeline(self) -> Any:
         """The explorable timeline widget, where the notebook layer can make one."""
-        return face("timeline", self)
+        return render_view("timeline", self)
 
     def get(self, task: Task | str) -> TaskOutput | None:
         """Output of a task, by the task itself or its name; None when it has none."""
@@ -169,7 +169,7 @@ class EnsembleOutput:
         return f"<EnsembleOutput {self.status.value}: {done} in {format_duration(self.total_duration)}>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return rich_bundle("output", self)
+        return make_mime_bundle("output", self)
 
     @cached_property
     def _by_name(self) -> dict[str, TaskOutput]:
@@ -182,7 +182,7 @@ class EnsembleOutput:
     def _absence(self, name: str) -> str:
         for failure in self.failures:
             if failure.name == name:
-                return f"Task {name!r} failed: {one_line(failure.error)}"
+                return f"Task {name!r} failed: {summarize_error(failure.error)}"
         for skipped in self.skipped:
             if skipped.name == name:
                 return f"Task {name!r} was skipped: {skipped.reason}"
@@ -195,5 +195,5 @@ class EnsembleOutput:
 
 def final_task(graph: Graph) -> int | None:
     """Index of the one task that all others lead to, or None where there are several."""
-    last = sinks(graph)
+    last = find_final_tasks(graph)
     return last[0] if len(last) == 1 else None

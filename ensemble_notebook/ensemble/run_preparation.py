@@ -13,9 +13,8 @@ from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, DELEGATE_TASK
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.templates import check_variables
-from ensemble_notebook.domain.definitions.templates import variables as template_variables
-from ensemble_notebook.domain.definitions.tool import tool_names
+from ensemble_notebook.domain.definitions.templates import check_variables, find_variables
+from ensemble_notebook.domain.definitions.tool import list_tool_names
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_plan
 from ensemble_notebook.domain.planning.graph import Graph, llm_key
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
@@ -26,7 +25,7 @@ from ensemble_notebook.engine.events.listener_delivery import wants_tokens
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.ensemble.cost_estimation import price_problems
 from ensemble_notebook.ensemble.run_settings import RunSetting
-from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, one_line
+from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, summarize_error
 from ensemble_notebook.trace.capture import resolve_capture_mode
 from ensemble_notebook.trace.folding.prices import calculate_price
 
@@ -135,7 +134,7 @@ def planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Plann
             role=agent.role,
             goal=agent.goal,
             background=agent.background,
-            tools=(*(name for tool in agent.tools for name in tool_names(tool) or ()), *natives),
+            tools=(*(name for tool in agent.tools for name in list_tool_names(tool) or ()), *natives),
             allow_delegation=agent.allow_delegation,
         )
 
@@ -175,7 +174,7 @@ def _models(graph: Graph) -> Iterator[tuple[Any, tuple[Task | Agent | None, ...]
 
 def _refuse_unused(variables: Mapping[str, Any], texts: Sequence[str]) -> None:
     """A keyword that no text uses is a misspelt one (E5). Where there are handlers, they may want any variable."""
-    used = {name for text in texts for name in template_variables(text)}
+    used = {name for text in texts for name in find_variables(text)}
     unused = [name for name in variables if name not in used]
     if unused:
         known = [*used, "timeout", "record", "replay"]
@@ -206,5 +205,5 @@ def _type_problems(graph: Graph) -> Iterator[Problem]:
         try:
             get_output_format(node.task.output_type)
         except Exception as error:  # noqa: BLE001 - pydantic's for fields that JSON does not know, the validator's
-            message = f"The output_type of task {node.name!r} has no JSON schema: {one_line(error)}"
+            message = f"The output_type of task {node.name!r} has no JSON schema: {summarize_error(error)}"
             yield Problem(message, node.task, "output_type")

@@ -31,7 +31,7 @@ task -> agent -> the foreign error. Each error that leaves ``run`` carries ``out
 
 from __future__ import annotations
 
-from ensemble_notebook.errors.base import EnsembleError, mask_with, message_of, one_line
+from ensemble_notebook.errors.base import EnsembleError, get_message, register_mask, summarize_error
 from ensemble_notebook.errors.definition import CircularDependencyError, Problem, PromptTemplateError, ValidationError
 from ensemble_notebook.errors.execution import (
     AgentExecutionError,
@@ -52,7 +52,7 @@ from ensemble_notebook.errors.execution import (
     ToolExecutionError,
     TraceFormatError,
 )
-from ensemble_notebook.errors.spelling import did_you_mean, nearest
+from ensemble_notebook.errors.suggestions import did_you_mean, find_nearest
 
 __all__ = [
     "AgentExecutionError",
@@ -78,8 +78,8 @@ __all__ = [
     "TraceFormatError",
     "ValidationError",
     "did_you_mean",
-    "mask_with",
-    "message_of",
-    "nearest",
-    "one_line",
+    "find_nearest",
+    "get_message",
+    "register_mask",
+    "summarize_error",
 ]

@@ -10,12 +10,12 @@ _LINE_LIMIT = 300
 _masks: list[Callable[[str], str]] = []
 
 
-def mask_with(mask: Callable[[str], str]) -> None:
+def register_mask(mask: Callable[[str], str]) -> None:
     """Have what errors say to people go through `mask` first (T7): what a secret is, is known above this module."""
     _masks.append(mask)
 
 
-def _masked(text: str) -> str:
+def _mask(text: str) -> str:
     for mask in _masks:
         text = mask(text)
     return text
@@ -29,7 +29,7 @@ def rebuild(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, An
     return error
 
 
-def message_of(error: BaseException) -> str:
+def get_message(error: BaseException) -> str:
     """What an error says; the name of its type where it says nothing, or can't."""
     try:
         return str(error) or type(error).__name__
@@ -37,17 +37,17 @@ def message_of(error: BaseException) -> str:
         return type(error).__name__
 
 
-def one_line(error: BaseException) -> str:
+def summarize_error(error: BaseException) -> str:
     """An error in words, without secrets: ours as it is; a foreign one with its type, on one line, cut if too long."""
     if isinstance(error, EnsembleError):
-        return _masked(str(error))
-    kind, text = type(error).__name__, _masked(" ".join(message_of(error).split()))
+        return _mask(str(error))
+    kind, text = type(error).__name__, _mask(" ".join(get_message(error).split()))
     if len(text) > _LINE_LIMIT:
         text = text[:_LINE_LIMIT] + " ..."
     return kind if text == kind else f"{kind}: {text}"
 
 
-def _root_cause(error: BaseException) -> BaseException:
+def _find_root_cause(error: BaseException) -> BaseException:
     """The last link of the chain of causes. ``raise error from error`` makes a ring, which is left where it closes."""
     seen = {id(error)}
     while error.__cause__ is not None and id(error.__cause__) not in seen:
@@ -72,15 +72,15 @@ class EnsembleError(Exception):
 
     def _render_lines(self) -> list[str]:
         """The short form for a cell: this error and its root cause."""
-        lines = [f"{type(self).__name__}: {one_line(self)}"]
-        root = _root_cause(self)
-        if one_line(root) not in lines[0]:
-            lines.append(f"  caused by {one_line(root)}")
+        lines = [f"{type(self).__name__}: {summarize_error(self)}"]
+        root = _find_root_cause(self)
+        if summarize_error(root) not in lines[0]:
+            lines.append(f"  caused by {summarize_error(root)}")
         return lines
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: the short form in the cell; asked again (``%tb``), the whole traceback (C13)."""
         if self._is_rendered:
-            return _masked("".join(traceback.format_exception(self))).splitlines()
+            return _mask("".join(traceback.format_exception(self))).splitlines()
         self._is_rendered = True
         return self._render_lines()

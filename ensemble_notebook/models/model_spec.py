@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
-from ensemble_notebook.domain.outputs.secrets import holds_key, mask
-from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, nearest
+from ensemble_notebook.domain.outputs.secrets import has_secret, mask
+from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, find_nearest
 
 SPEC_FORMS: Final = "openai:NAME, openai:NAME@URL, local, local:PATH.gguf, scripted"
 
@@ -113,7 +113,7 @@ def _parse_mapping(spec: Mapping[str, Any]) -> OpenAISpec:
     if "model" not in spec:
         raise _problem("A model needs its name: model: NAME.", "model")
     url, variable = spec.get("base_url"), spec.get("api_key_env")
-    if variable is not None and (holds_key(variable) or not _VARIABLE.fullmatch(variable)):
+    if variable is not None and (has_secret(variable) or not _VARIABLE.fullmatch(variable)):
         raise _problem(
             "api_key_env is the name of an environment variable, such as OPENAI_API_KEY; no key.", "api_key_env"
         )
@@ -123,7 +123,7 @@ def _parse_mapping(spec: Mapping[str, Any]) -> OpenAISpec:
 
 
 def _refuse_field(name: str) -> NoReturn:
-    if re.search(r"key|token|secret|password", name, re.IGNORECASE) and nearest(name, ["api_key_env"]) != name:
+    if re.search(r"key|token|secret|password", name, re.IGNORECASE) and find_nearest(name, ["api_key_env"]) != name:
         raise _problem(
             f"A model has no {name!r}: keys come from the environment only. Put the key into a variable before you "
             f"start, and name the variable: api_key_env: NAME.",
@@ -137,7 +137,7 @@ def _problem(message: str, item: str | None = None) -> ValidationError:
 
 
 def _refuse_key(text: str, item: str | None = None) -> None:
-    if holds_key(text):
+    if has_secret(text):
         message = (
             f"{mask(text)!r} holds what looks like a key. Keys come from the environment only, since cells are saved "
             f"and shared: set OPENAI_API_KEY, or name another variable with api_key_env."
@@ -171,7 +171,7 @@ def _suggest_spec(kind: str, rest: str) -> str:
         return f" Did you mean 'openai:{kind}{':' if rest else ''}{rest}'?"
     if kind.lower().endswith(".gguf"):
         return f" Did you mean 'local:{kind}'?"
-    if meant := nearest(kind, _KINDS):
+    if meant := find_nearest(kind, _KINDS):
         rest = {"openai": rest or "NAME", "local": rest, "scripted": ""}[meant]
         return f" Did you mean '{meant}{':' if rest else ''}{rest}'?"
     return f" Write one of {SPEC_FORMS}, or the name of a notebook variable that holds a chat model."

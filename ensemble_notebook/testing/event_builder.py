@@ -23,7 +23,7 @@ from ensemble_notebook.domain.definitions.enums import (
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.planning.derived_agent import HANDLER_ROLE
+from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_plan
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.testing.step_writer import StepWriter

@@ -12,7 +12,7 @@ from ensemble_notebook.domain.definitions.delegation import DelegationRequest, D
 from ensemble_notebook.domain.definitions.enums import DelegationStatus, SpanStatus
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.planning.derived_agent import HANDLER_ROLE
+from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
 from ensemble_notebook.testing.call_writer import CallWriter
 from ensemble_notebook.testing.event_writer import Scope
 

@@ -15,7 +15,7 @@ from ensemble_notebook.cell.text.mistakes import CellError, MistakeReport
 from ensemble_notebook.cell.text.source_text import SourceText
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 from ensemble_notebook.cell.text.yaml_tree import read_tree
-from ensemble_notebook.domain.definitions.definition import Checked, field_names
+from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
 from tests.support.cell import Echo
 
 GRAPH = """\
@@ -219,8 +219,8 @@ CELLS = {
 
 def told(value: Any) -> Any:
     """A value with everything in it, comparable."""
-    if isinstance(value, Checked):
-        return type(value).__name__, tuple(told(getattr(value, name)) for name in field_names(type(value)))
+    if isinstance(value, Definition):
+        return type(value).__name__, tuple(told(getattr(value, name)) for name in get_field_names(type(value)))
     if isinstance(value, Mapping):
         return tuple(sorted((key, told(each)) for key, each in value.items()))
     if isinstance(value, tuple | list):
@@ -230,7 +230,7 @@ def told(value: Any) -> Any:
 
 def meaning(cell: Cell) -> tuple[Any, ...]:
     """Everything that a cell says, comparable."""
-    nodes = tuple((node.name, node.is_chained, cell.graph.context_names(node)) for node in cell.graph.tasks)
+    nodes = tuple((node.name, node.is_chained, cell.graph.get_context_names(node)) for node in cell.graph.tasks)
     return told(cell.definition), nodes, tuple(sorted(cell.inputs.items()))
 
 

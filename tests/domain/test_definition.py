@@ -12,7 +12,7 @@ import pytest
 from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
-from ensemble_notebook.domain.definitions.definition import field_names
+from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ReviewTiming, Workflow
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
@@ -107,7 +107,9 @@ def test_equal_definitions_are_two_e2(kind: type, values: dict[str, Any]) -> Non
 def test_replace_derives_a_changed_copy_that_is_checked_too(kind: type, values: dict[str, Any]) -> None:
     made = kind(**values)
     same = dataclasses.replace(made)
-    assert [getattr(same, name) for name in field_names(kind)] == [getattr(made, name) for name in field_names(kind)]
+    assert [getattr(same, name) for name in get_field_names(kind)] == [
+        getattr(made, name) for name in get_field_names(kind)
+    ]
     with pytest.raises(ValidationError):
         dataclasses.replace(made, **{next(iter(values)): object()})
 
@@ -120,7 +122,7 @@ def test_a_definition_can_be_copied_and_pickled(kind: type, values: dict[str, An
     made = kind(**values)
     again = remake(made)
     assert type(again) is kind
-    for name in field_names(kind):
+    for name in get_field_names(kind):
         if name != "tasks":
             assert getattr(again, name) == getattr(made, name)
 

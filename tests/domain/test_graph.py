@@ -87,7 +87,7 @@ def test_context_is_followed_by_identity_and_by_name_in_order_without_repetition
     one, two = Task.of("Hm", name="one"), Task.of("Hm", name="two")
     graph = graph_of(one, two, Task.of("Hm", context=["two", one, two]))
     assert graph.tasks[2].context == (1, 0)
-    assert graph.context_names(graph.tasks[2]) == ("two", "one")
+    assert graph.get_context_names(graph.tasks[2]) == ("two", "one")
 
 
 def test_a_made_up_name_can_be_referred_to() -> None:
@@ -138,7 +138,7 @@ def test_each_phase_has_its_own_chain_or_none_e26() -> None:
     assert [node.after for node in graph.tasks] == [None, 0, None, None, None, 4]
     assert [phase.tasks for phase in graph.phases] == [(0, 1), (2, 3), (4, 5)]
     assert [phase.workflow for phase in graph.phases] == ["sequential", "parallel", "sequential"]
-    assert [graph.phase_name(node) for node in graph.tasks] == ["a", "a", "b", "b", "c", "c"]
+    assert [graph.get_phase_name(node) for node in graph.tasks] == ["a", "a", "b", "b", "c", "c"]
 
 
 # --- conditions (E33) and reviewers (E28) ---

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, same_role
+from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, normalize_role
 from ensemble_notebook.errors import ValidationError
 
 
@@ -60,5 +60,5 @@ def test_caps_map_roles_to_numbers() -> None:
 
 
 def test_roles_are_compared_without_case_and_surrounding_space_e23() -> None:
-    assert same_role(" Straße Writer\n") == same_role("STRASSE writer")
-    assert same_role("Writer A") != same_role("WriterA")
+    assert normalize_role(" Straße Writer\n") == normalize_role("STRASSE writer")
+    assert normalize_role("Writer A") != normalize_role("WriterA")

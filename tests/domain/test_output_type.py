@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from ensemble_notebook.domain.definitions.output_type import output_type_fault
+from ensemble_notebook.domain.definitions.output_type import find_output_type_fault
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import ValidationError
 
@@ -37,17 +37,22 @@ def test_classes_with_fields_and_schemas_of_objects_can_be_used_e2(kind: Any) ->
 
 @pytest.mark.parametrize("kind", [str, int, float, bool, bytes, type(None)], ids=lambda kind: kind.__name__)
 def test_scalars_alone_are_refused_e2(kind: type) -> None:
-    assert output_type_fault(kind) == f"must not be a scalar alone ({kind.__name__}). Wrap it: a class with one field"
+    assert (
+        find_output_type_fault(kind) == f"must not be a scalar alone ({kind.__name__}). Wrap it: a class with one field"
+    )
 
 
 @pytest.mark.parametrize("kind", [list, dict, tuple, set], ids=lambda kind: kind.__name__)
 def test_bare_collections_are_refused_e2(kind: type) -> None:
-    assert output_type_fault(kind) == f"must not be a bare {kind.__name__}. Wrap it: a class with a field of that type"
+    assert (
+        find_output_type_fault(kind)
+        == f"must not be a bare {kind.__name__}. Wrap it: a class with a field of that type"
+    )
 
 
 @pytest.mark.parametrize("schema", [{"type": "array"}, {"type": "string"}, {}], ids=str)
 def test_schemas_of_anything_but_objects_are_refused(schema: dict[str, str]) -> None:
-    fault = output_type_fault(schema)
+    fault = find_output_type_fault(schema)
     assert fault is not None
     assert fault.startswith(f"must be a JSON schema of type 'object', got type {schema.get('type')!r}")
 

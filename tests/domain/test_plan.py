@@ -15,11 +15,11 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.planning.execution_plan import (
+    build_gated_edges,
+    describe_llm,
     find_cycle,
-    gated_edges,
-    llm_label,
+    find_final_tasks,
     make_plan,
-    sinks,
     topological_order,
 )
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
@@ -135,7 +135,7 @@ def test_ten_thousand_tasks_plan_without_recursion_and_in_linear_space(shape: st
         ]
         graph = build_graph(EnsembleDefinition(phases=phases))
         rounds = 10
-    assert sum(map(len, gated_edges(graph))) < 3 * len(graph.tasks)
+    assert sum(map(len, build_gated_edges(graph))) < 3 * len(graph.tasks)
     plan = make_plan(graph)
     assert (plan.total_tasks, plan.estimated_rounds) == (10_000, rounds)
 
@@ -186,7 +186,7 @@ class PlainModel:
     ids=["text", "mapping", "model_name", "model", "neither"],
 )
 def test_a_model_has_a_short_name_for_people(llm: object, label: str) -> None:
-    assert llm_label(llm) == label
+    assert describe_llm(llm) == label
 
 
 # --- conditions (E33) ---
@@ -210,7 +210,7 @@ def test_a_phase_comes_after_the_phase_that_its_condition_looks_at_e33() -> None
 
 def test_sinks_are_what_nothing_waits_for() -> None:
     def last(graph: Graph) -> list[str]:
-        return [graph.tasks[index].name for index in sinks(graph)]
+        return [graph.tasks[index].name for index in find_final_tasks(graph)]
 
     assert last(graph_of(task("a"), task("b", "a"), task("c", "a"))) == ["b", "c"]
     assert last(graph_of(task("a"), task("b", "a"), task("c"), workflow=SEQUENTIAL)) == ["c"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.agent import INHERIT
-from ensemble_notebook.domain.planning.derived_agent import derived_agent, derived_role
+from ensemble_notebook.domain.planning.agent_derivation import derive_agent, derive_role
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ from ensemble_notebook.domain.planning.derived_agent import derived_agent, deriv
     ],
 )
 def test_the_first_known_verb_among_the_first_words_makes_the_role_e2(description: str, role: str) -> None:
-    assert derived_role(description) == role
+    assert derive_role(description) == role
 
 
 @given(st.text(min_size=1).filter(str.strip))
 def test_every_description_has_an_agent_whose_goal_it_is_e2(description: str) -> None:
-    agent = derived_agent(description)
+    agent = derive_agent(description)
     assert agent.goal == description
     assert agent.role
     assert agent.llm is INHERIT

@@ -175,7 +175,7 @@ def test_a_phase_reads_any_phase_that_comes_before_it_however_far_e26() -> None:
         phase("a", tasks=(first,)),
     ]
     graph, _ = check_ensemble(EnsembleDefinition(phases=phases))
-    assert graph.context_names(graph.tasks[0]) == ("first",)
+    assert graph.get_context_names(graph.tasks[0]) == ("first",)
 
 
 @pytest.mark.parametrize("after", [(), ("beside",)])

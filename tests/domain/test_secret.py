@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.outputs.secrets import holds_key, mask, protect
+from ensemble_notebook.domain.outputs.secrets import has_secret, mask, protect
 
 BODY = "Ab1" * 12
 
@@ -17,7 +17,7 @@ BODY = "Ab1" * 12
 )
 def test_key_of_a_known_provider_is_masked_in_the_middle_of_a_text(prefix):
     assert mask(f"it says {prefix}{BODY}, and more") == "it says ***, and more"
-    assert holds_key(f"{prefix}{BODY}")
+    assert has_secret(f"{prefix}{BODY}")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_secret_goes_and_what_gave_it_away_stays(text, masked):
 )
 def test_ordinary_text_is_left_alone(text):
     assert mask(text) == text
-    assert not holds_key(text)
+    assert not has_secret(text)
 
 
 def test_protected_value_is_masked_wherever_it_stands():
@@ -58,7 +58,7 @@ def test_protected_value_is_masked_wherever_it_stands():
     assert mask(value) == value
     protect(value)
     assert mask(f"<{value}{value}>") == "<******>"
-    assert holds_key(value)
+    assert has_secret(value)
 
 
 def test_protected_value_that_begins_with_another_leaves_nothing_over():

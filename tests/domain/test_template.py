@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.definitions.templates import check_variables, is_variable_name, render, variables
+from ensemble_notebook.domain.definitions.templates import check_variables, find_variables, is_variable_name, render
 from ensemble_notebook.errors import PromptTemplateError
 
 NAMES = st.text("abcXYZ019_", min_size=1, max_size=6)
@@ -54,7 +54,7 @@ def test_a_variable_without_a_value_stays_as_it_is() -> None:
 
 
 def test_variables_are_listed_in_order_with_repetitions() -> None:
-    assert list(variables("{b} {{c}} {a} {b} {a-b}")) == ["b", "a", "b"]
+    assert list(find_variables("{b} {{c}} {a} {b} {a-b}")) == ["b", "a", "b"]
 
 
 def test_all_missing_names_are_reported_together_in_order_once_each_e6() -> None:
@@ -93,7 +93,7 @@ def test_values_are_inserted_verbatim(inputs: dict[str, str], names: list[str], 
 
 @given(st.text(st.characters(codec="utf-8")))
 def test_a_text_without_variables_has_nothing_missing(text: str) -> None:
-    if not list(variables(text)):
+    if not list(find_variables(text)):
         check_variables([text], {})
 
 

@@ -12,10 +12,10 @@ from langchain_core.tools import tool
 
 from ensemble_notebook.domain.definitions.tool import (
     ToolResult,
+    find_tool_methods,
     is_agent_tool,
     is_langchain_tool,
-    tool_methods,
-    tool_names,
+    list_tool_names,
 )
 
 
@@ -80,7 +80,7 @@ def search(query: str) -> str:
     ids=lambda each: type(each).__name__ if not isinstance(each, tuple) else "+".join(each),
 )
 def test_a_tool_is_known_by_its_names_e1(entry: Any, names: tuple[str, ...]) -> None:
-    assert tool_names(entry) == names
+    assert list_tool_names(entry) == names
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_a_tool_is_known_by_its_names_e1(entry: Any, names: tuple[str, ...]) -> 
     ids=["None", "number", "text", "object", "class", "class with tools", "no name", "partial"],
 )
 def test_what_is_no_tool_has_no_names(entry: Any) -> None:
-    assert tool_names(entry) is None
+    assert list_tool_names(entry) is None
 
 
 def test_looking_for_tools_runs_no_property_of_the_users_object() -> None:
-    assert list(tool_methods(Kit())) == [Kit.hammer, Kit.saw]
+    assert list(find_tool_methods(Kit())) == [Kit.hammer, Kit.saw]
 
 
 def test_forms_are_told_apart() -> None:
@@ -106,9 +106,9 @@ def test_forms_are_told_apart() -> None:
 def test_asking_whether_something_is_a_tool_does_not_import_langchain() -> None:
     program = """
 import sys
-from ensemble_notebook.domain.definitions.tool import tool_names
-assert tool_names(print) == ("print",)
-assert tool_names(object()) is None
+from ensemble_notebook.domain.definitions.tool import list_tool_names
+assert list_tool_names(print) == ("print",)
+assert list_tool_names(object()) is None
 print([name for name in sys.modules if name.startswith("langchain")])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
-from ensemble_notebook.domain.rules.satisfiability import impossibilities
+from ensemble_notebook.domain.rules.impossible_constraints import find_impossible_constraints
 from ensemble_notebook.engine.delegation.constraint_tracker import ConstraintTracker
 
 WORKERS = ("A", "B", "C")
@@ -145,7 +145,7 @@ def test_a_set_is_warned_about_exactly_when_part_of_it_can_t_be_met_e25(
     reachable = {role for asked in possible for role in asked}
     staged = {role for stage in constraints.required_stages for role in stage}
     is_met = any(set(constraints.required_workers) <= set(asked) for asked in possible)
-    assert bool(list(impossibilities(constraints, most))) == (not is_met or not staged <= reachable)
+    assert bool(list(find_impossible_constraints(constraints, most))) == (not is_met or not staged <= reachable)
 
 
 @given(constraint_sets(), st.lists(roles, max_size=6))
@@ -195,4 +195,4 @@ def test_the_keeper_lets_exactly_the_possible_histories_through_e25(
     ],
 )
 def test_the_warnings_say_what_stands_in_the_way(constraints: dict[str, object], warnings: list[str]) -> None:
-    assert list(impossibilities(HierarchicalConstraints(**constraints), 2)) == warnings
+    assert list(find_impossible_constraints(HierarchicalConstraints(**constraints), 2)) == warnings

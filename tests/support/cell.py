@@ -51,7 +51,7 @@ def read(text: str, namespace: Mapping[str, Any] | None = None, **options: Any) 
 
 def links(cell: Cell) -> dict[str, tuple[str, ...]]:
     """What each task reads, by name."""
-    return {node.name: cell.graph.context_names(node) for node in cell.graph.tasks}
+    return {node.name: cell.graph.get_context_names(node) for node in cell.graph.tasks}
 
 
 class Echo:

@@ -16,7 +16,7 @@ from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport
 from ensemble_notebook.cell.text.source_text import Place
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
-from ensemble_notebook.domain.definitions.definition import Checked
+from ensemble_notebook.domain.definitions.definition import Definition
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.phase import PhaseReview
 from ensemble_notebook.domain.definitions.task import Task
@@ -26,7 +26,7 @@ _STAND_IN: Final = "?"
 _SUBSTITUTES: Final[Mapping[type, Mapping[str, Any]]] = {Condition: {"default": True}, Budget: {"max_llm_calls": 1}}
 """What stands for the one test or limit that was refused, since there must be one."""
 
-D = TypeVar("D", bound=Checked)
+D = TypeVar("D", bound=Definition)
 
 
 class DefinitionBuilder:

@@ -27,7 +27,7 @@ from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
-from ensemble_notebook.domain.definitions.templates import render, variables
+from ensemble_notebook.domain.definitions.templates import find_variables, render
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 from ensemble_notebook.errors import ValidationError
@@ -114,7 +114,7 @@ class EnsembleBuilder:
         fields = self._value_binder.bind_fields(section)
         for name in AGENT.template_keys:
             text = fields.get(name)
-            if isinstance(text, str) and all(each in self._inputs for each in variables(text)):
+            if isinstance(text, str) and all(each in self._inputs for each in find_variables(text)):
                 fields[name] = render(text, self._inputs)
         return self._definition_builder.make(Agent, section, fields)
 

@@ -14,7 +14,7 @@ from typing import Any
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
 from ensemble_notebook.cell.text.mistakes import MistakeReport, find_nearest_name, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
-from ensemble_notebook.domain.definitions.templates import is_variable_name, variables
+from ensemble_notebook.domain.definitions.templates import find_variables, is_variable_name
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ def find_inputs(
         del found.values[name]
     first: dict[str, TemplateText] = {}
     for template in texts:
-        for name in variables(template.text):
+        for name in find_variables(template.text):
             first.setdefault(name, template)
     found.variables = tuple(first)
     for name in found.variables:

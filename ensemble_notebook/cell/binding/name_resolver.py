@@ -17,9 +17,9 @@ from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MisreadError, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
-from ensemble_notebook.domain.definitions.output_type import output_type_fault
+from ensemble_notebook.domain.definitions.output_type import find_output_type_fault
 from ensemble_notebook.domain.definitions.tool import human_input, is_langchain_tool
-from ensemble_notebook.domain.outputs.secrets import holds_key
+from ensemble_notebook.domain.outputs.secrets import has_secret
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.model_spec import SPEC_FORMS, parse_spec
 
@@ -152,7 +152,7 @@ class NameResolver:
             MisreadError: it is neither.
         """
         name = node.text.strip()
-        if holds_key(name):
+        if has_secret(name):
             raise MisreadError(node.place)
         if _SPEC.match(name):
             return _checked_spec(name, node)
@@ -177,7 +177,7 @@ class NameResolver:
             MisreadError: it names no model or no address.
         """
         values = section.values
-        if section.key_values.keys() - values.keys() or "model" not in values or any(map(holds_key, values.values())):
+        if section.key_values.keys() - values.keys() or "model" not in values or any(map(has_secret, values.values())):
             raise MisreadError(section.place)
         try:
             parse_spec(values)
@@ -259,7 +259,7 @@ def _is_function(found: Any) -> bool:
 
 
 def _is_output_class(found: Any) -> bool:
-    return isinstance(found, type) and output_type_fault(found) is None
+    return isinstance(found, type) and find_output_type_fault(found) is None
 
 
 def _has(method: str) -> Callable[[Any], bool]:

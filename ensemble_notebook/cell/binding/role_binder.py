@@ -13,7 +13,7 @@ from ensemble_notebook.cell.language.cell_schema import Key
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MistakeReport, quote
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
-from ensemble_notebook.domain.definitions.hierarchy import same_role
+from ensemble_notebook.domain.definitions.hierarchy import normalize_role
 
 
 class RoleBinder:
@@ -58,7 +58,7 @@ class RoleBinder:
         seen: dict[str, ScalarNode] = {}
         for node in nodes:
             role = self._find_role(node)
-            first = seen.setdefault(same_role(role), node)
+            first = seen.setdefault(normalize_role(role), node)
             if first is node:
                 yield role, node
                 continue

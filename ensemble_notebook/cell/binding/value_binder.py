@@ -23,7 +23,7 @@ from ensemble_notebook.cell.language.vocabulary import ValueKind
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
-from ensemble_notebook.domain.definitions.definition import Checked
+from ensemble_notebook.domain.definitions.definition import Definition
 
 Binder = Callable[[Section, Key, Any], Any]
 
@@ -71,13 +71,13 @@ class ValueBinder:
                 self._report.add_misread(misread)
         return found
 
-    def make_part(self, _: Section, key: Key, value: Section) -> Checked:
+    def make_part(self, _: Section, key: Key, value: Section) -> Definition:
         """A part as its definition."""
         cls = value.schema.definition
         assert cls is not None, key.name
         return self._definition_builder.make(cls, value, self.bind_fields(value))
 
-    def make_parts(self, section: Section, key: Key, value: Iterable[Section]) -> tuple[Checked, ...]:
+    def make_parts(self, section: Section, key: Key, value: Iterable[Section]) -> tuple[Definition, ...]:
         """Parts as their definitions; one that can't be made is left out."""
         return self.make_each(section, key, value, lambda part: self.make_part(section, key, part))
 

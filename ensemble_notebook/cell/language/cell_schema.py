@@ -16,7 +16,7 @@ from ensemble_notebook.cell.language.vocabulary import OF_THE_DEFINITION, ValueK
 from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
-from ensemble_notebook.domain.definitions.definition import Checked, field_names
+from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
 from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
@@ -67,7 +67,7 @@ class SectionSchema:
     name: str
     label: str
     keys: Mapping[str, Key]
-    definition: type[Checked] | None = None
+    definition: type[Definition] | None = None
     key_groups: Mapping[str, KeyGroup] = field(default_factory=lambda: MappingProxyType({}))
 
     @functools.cached_property
@@ -115,7 +115,7 @@ class KeyGroup:
     meaning: str
 
 
-_WORDS_OF: Final[Mapping[type[Checked], Words]] = {
+_WORDS_OF: Final[Mapping[type[Definition], Words]] = {
     Agent: vocabulary.AGENT_WORDS,
     Task: vocabulary.TASK_WORDS,
     Phase: vocabulary.PHASE_WORDS,
@@ -130,7 +130,7 @@ _WORDS_OF: Final[Mapping[type[Checked], Words]] = {
 }
 
 
-def _make_keys(cls: type[Checked]) -> dict[str, Key]:
+def _make_keys(cls: type[Definition]) -> dict[str, Key]:
     """The words, put together with the defaults of a definition's fields."""
     words, made = _WORDS_OF[cls], cast("Any", cls)
     return {each.name: _make_key(each, words[each.name]) for each in fields(made) if each.name in words}
@@ -144,7 +144,7 @@ def _make_key(definition_field: Field[Any], word: Word) -> Key:
     return Key(definition_field.name, word, None if default in (MISSING, INHERIT) else default, is_required)
 
 
-def _make_schema(name: str, label: str, cls: type[Checked]) -> SectionSchema:
+def _make_schema(name: str, label: str, cls: type[Definition]) -> SectionSchema:
     return SectionSchema(name, label, _make_keys(cls), cls)
 
 
@@ -200,6 +200,9 @@ def find_unnamed_fields() -> list[str]:
     """Fields of the definitions that the language has no words for; always empty, which a test holds."""
     unnamed = {"Condition.source"}  # the key of the mapping is the source
     found = [
-        f"{cls.__name__}.{name}" for cls, words in _WORDS_OF.items() for name in field_names(cls) if name not in words
+        f"{cls.__name__}.{name}"
+        for cls, words in _WORDS_OF.items()
+        for name in get_field_names(cls)
+        if name not in words
     ]
     return [each for each in found if each not in unnamed]

@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from ensemble_notebook.cell.language.amounts import AmountError, is_amount, read_budget
 from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow
 from ensemble_notebook.domain.definitions.templates import is_variable_name
-from ensemble_notebook.errors import ValidationError, did_you_mean, nearest
+from ensemble_notebook.errors import ValidationError, did_you_mean, find_nearest
 
 MAGIC: Final = "%%ensemble"
 DEFAULT_OUT: Final = "_ensemble"
@@ -141,7 +141,7 @@ class _Parser(argparse.ArgumentParser):
         if not option.startswith("-"):
             return f"{word!r} belongs to no option; a value with spaces needs quotes"
         known = [each for each in self._option_string_actions if each.startswith("--") or len(option) == 2]
-        return f"unknown option {option!r}." + (did_you_mean(option, known) if nearest(option, known) else "")
+        return f"unknown option {option!r}." + (did_you_mean(option, known) if find_nearest(option, known) else "")
 
 
 class _Once(argparse.Action):

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.errors import Problem, ValidationError, nearest
+from ensemble_notebook.errors import Problem, ValidationError, find_nearest
 
 MOST_MISTAKES: Final = 100
 _SHOWN: Final = 20
@@ -150,7 +150,7 @@ def find_nearest_name(word: str, known: Iterable[str]) -> str | None:
     if len(word) > _LONGEST_WORD:
         return None
     names = [name for name in known if len(name) <= _LONGEST_WORD]
-    return nearest(word, names[:_MOST_WORDS])
+    return find_nearest(word, names[:_MOST_WORDS])
 
 
 def suggest_name(word: str, known: Iterable[str]) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.definition import Definition, definition
 from ensemble_notebook.domain.definitions.limits import RateLimit
-from ensemble_notebook.domain.definitions.tool import TOOL_NAME, tool_names
+from ensemble_notebook.domain.definitions.tool import TOOL_NAME, list_tool_names
 
 
 class Inherit(Enum):
@@ -24,7 +24,7 @@ class Inherit(Enum):
 INHERIT: Final = Inherit.FROM_ENSEMBLE
 
 
-def check_llm(value: Any) -> str | None:
+def find_llm_fault(value: Any) -> str | None:
     """What is wrong with the *form* of a model: a chat model object, or a spec text or mapping (E1)."""
     if isinstance(value, str):
         return None if value.strip() else "must not be blank"
@@ -36,7 +36,7 @@ def check_llm(value: Any) -> str | None:
 
 
 @definition
-class Agent(Checked):
+class Agent(Definition):
     """Who works on a task: a role, a goal, a model, tools.
 
     Fields, checked in this order: `role`, `goal` (not blank), `llm` (a LangChain ``BaseChatModel`` or a spec text;
@@ -70,24 +70,24 @@ class Agent(Checked):
         self._require_integer("max_iterations", least=1)
         self._make_tuple("tools")
         check_tools(self, self.tools)
-        self._optional_text("background")
+        self._check_optional_text("background")
         self._require_bool("allow_delegation")
         self._require_bool("verbose")
         self._require_text("response_format", may_be_blank=True)
-        self._optional_kind("rate_limit", RateLimit)
+        self._check_optional_type("rate_limit", RateLimit)
         self._require_integer("max_retries", least=0)
-        self._optional_seconds("llm_timeout")
+        self._check_optional_seconds("llm_timeout")
 
     def _check_llm(self) -> None:
         if self.llm is INHERIT:
             return
         if self.llm is None:
             raise self._refuse("llm", "Agent llm must not be None. Leave it out to use the ensemble's model.")
-        if wrong := check_llm(self.llm):
+        if wrong := find_llm_fault(self.llm):
             raise self._refuse("llm", f"Agent llm {wrong}.")
 
 
-def check_tools(owner: Checked, tools: Sequence[Any]) -> None:
+def check_tools(owner: Definition, tools: Sequence[Any]) -> None:
     """Each entry is a tool with a proper name, and no name stands twice (E1).
 
     Raises:
@@ -95,14 +95,14 @@ def check_tools(owner: Checked, tools: Sequence[Any]) -> None:
     """
     seen: dict[str, int] = {}
     for index, entry in enumerate(tools):
-        problem = _entry_problem(index, entry, seen)
+        problem = _find_tool_problem(index, entry, seen)
         if problem is not None:
             raise owner._refuse("tools", problem, item=index)
 
 
-def _entry_problem(index: int, entry: Any, seen: dict[str, int]) -> str | None:
+def _find_tool_problem(index: int, entry: Any, seen: dict[str, int]) -> str | None:
     kind = type(entry).__name__
-    names = tool_names(entry)
+    names = list_tool_names(entry)
     if names is None:
         return (
             f"Tool at index {index} ({kind}) is no tool. Expected a function, a LangChain tool, an object with "

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any, ClassVar
 
-from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.definition import Definition, definition
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 
-class ConditionSource(Checked):
+class ConditionSource(Definition):
     """What a condition can test the output of.
 
     `Task` derives from it. A task holds conditions and a condition names a task; with this class between them, their
@@ -22,7 +22,7 @@ class ConditionSource(Checked):
 
 
 @definition
-class Condition(Checked):
+class Condition(Definition):
     """Holds or does not hold once the task `source` has completed; never holds where the source did not complete.
 
     Fields: `source` (a task or its name; it becomes a dependency), and exactly one test of the source's output:
@@ -52,9 +52,9 @@ class Condition(Checked):
             raise self._refuse(
                 "source", f"Condition source must be a task or a name, got {type(self.source).__name__}."
             )
-        self._optional_text("equals")
-        self._optional_text("contains")
-        self._optional_function("predicate", "(TaskOutput) -> bool")
+        self._check_optional_text("equals")
+        self._check_optional_text("contains")
+        self._check_optional_function("predicate", "(TaskOutput) -> bool")
         self._require_bool("default")
         self._compile()
         chosen = [name for name in self.TESTS if getattr(self, name) not in (None, False)]
@@ -73,7 +73,7 @@ class Condition(Checked):
             message = f"Condition matches must be a regular expression, and {self.matches!r} is none: {error}."
             raise self._refuse("matches", message) from error
 
-    def holds(self, text: str) -> bool:
+    def is_met_by(self, text: str) -> bool:
         """Whether a test of the text itself holds; `predicate` and `default` look at more than the text."""
         if self.equals is not None:
             return text.strip() == self.equals.strip()
@@ -96,7 +96,7 @@ class Condition(Checked):
         return f"Condition({self.source!r}, {self.test})"
 
 
-def make_conditions(owner: Checked) -> None:
+def normalize_conditions(owner: Definition) -> None:
     """Make the `when` of a task or phase a tuple of conditions; None becomes an empty one.
 
     Raises:
@@ -109,5 +109,5 @@ def make_conditions(owner: Checked) -> None:
     for index, each in enumerate(getattr(owner, "when")):  # noqa: B009
         if not isinstance(each, Condition):
             example = "when=Condition('triage', contains='urgent')"
-            message = f"{owner._kind} when takes conditions, such as {example}; got {type(each).__name__}."
+            message = f"{owner._label} when takes conditions, such as {example}; got {type(each).__name__}."
             raise owner._refuse("when", message, item=index)

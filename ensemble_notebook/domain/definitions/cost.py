@@ -7,12 +7,12 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Protocol
 
-from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.definition import Definition, definition
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 
 
 @definition
-class CostConfiguration(Checked):
+class CostConfiguration(Definition):
     """Own rates, used for every model of the run instead of the public price list.
 
     Fields: `input_rate` and `output_rate`, in `currency` per token, as Decimal, int, float or text.

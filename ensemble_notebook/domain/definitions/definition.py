@@ -12,7 +12,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast, dataclass_transform
 
-from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, nearest
+from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, find_nearest
 
 D = TypeVar("D")
 E = TypeVar("E", bound=Enum)
@@ -36,7 +36,7 @@ def definition(cls: type[D]) -> type[D]:
     @functools.wraps(init)
     def checked(self: Any, /, *args: Any, **values: Any) -> None:
         placed = dict(zip(places, args, strict=False))
-        if problems := field_problems(made, args[len(placed) :], values, placed):
+        if problems := find_field_problems(made, args[len(placed) :], values, placed):
             raise ValidationError(problems)
         init(self, **placed, **values)
 
@@ -45,12 +45,12 @@ def definition(cls: type[D]) -> type[D]:
     return result
 
 
-def field_names(cls: type) -> tuple[str, ...]:
+def get_field_names(cls: type) -> tuple[str, ...]:
     """Names of the fields that the constructor of a definition takes, in order."""
     return tuple(each.name for each in fields(cls) if each.init)
 
 
-def field_problems(
+def find_field_problems(
     cls: type, extra: Sequence[Any], values: Mapping[str, Any], placed: Mapping[str, Any]
 ) -> list[Problem]:
     """What is wrong with the names of the arguments of a definition.
@@ -61,7 +61,7 @@ def field_problems(
         values: arguments by name.
         placed: arguments by position, under the names of their fields.
     """
-    owner, known = cls.__name__, field_names(cls)
+    owner, known = cls.__name__, get_field_names(cls)
     problems = []
     if extra:
         problems.append(Problem(f"{owner} takes keyword arguments only: {', '.join(known[:3])}, ...", cls))
@@ -70,7 +70,7 @@ def field_problems(
             problems.append(Problem(f"{owner} got {name} twice, by position and by name.", cls, name))
         elif name not in known:
             problems.append(Problem(f"{owner} has no field {name!r}.{did_you_mean(name, known)}", cls, name))
-    meant = {nearest(name, known) for name in values if name not in known}
+    meant = {find_nearest(name, known) for name in values if name not in known}
     missing = [
         each.name
         for each in fields(cls)
@@ -90,7 +90,7 @@ def shown(to_plain: Callable[[Any], PlainValue] = lambda value: value) -> Mappin
     return {_SHOW: to_plain}
 
 
-def read_settings(definition: Checked) -> dict[str, PlainValue]:
+def read_settings(definition: Definition) -> dict[str, PlainValue]:
     """The settings that differ from their defaults, by field, in the order of the definition.
 
     Plan, trace and timeline carry them as they are, so that a field shows in all of them once it is `shown`.
@@ -108,19 +108,19 @@ def is_seconds(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
 
 
-class Checked:
+class Definition:
     """Building blocks for ``__post_init__``: each takes a field's name, checks it, and may set the clean value."""
 
     __slots__ = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles by its fields; read-only views of mappings, which don't pickle, are made again by the constructor."""
-        values = {name: getattr(self, name) for name in field_names(type(self))}
+        values = {name: getattr(self, name) for name in get_field_names(type(self))}
         plain = {name: dict(each) if isinstance(each, MappingProxyType) else each for name, each in values.items()}
         return functools.partial(type(self), **plain), ()
 
     @property
-    def _kind(self) -> str:
+    def _label(self) -> str:
         """What people call it: ``EnsembleDefinition`` is an ensemble."""
         return type(self).__name__.removesuffix("Definition")
 
@@ -132,51 +132,51 @@ class Checked:
 
     def _require_text(self, field: str, *, may_be_blank: bool = False) -> None:
         value = getattr(self, field)
-        label = f"{self._kind} {field}"
+        label = f"{self._label} {field}"
         if not isinstance(value, str):
             raise self._refuse(field, f"{label} must be text, got {type(value).__name__}.")
         if not value.strip() and not may_be_blank:
             raise self._refuse(field, f"{label} must not be blank.")
 
-    def _optional_text(self, field: str) -> None:
+    def _check_optional_text(self, field: str) -> None:
         value = getattr(self, field)
         if value is not None and not isinstance(value, str):
-            raise self._refuse(field, f"{self._kind} {field} must be text, got {type(value).__name__}.")
+            raise self._refuse(field, f"{self._label} {field} must be text, got {type(value).__name__}.")
 
     def _require_bool(self, field: str) -> None:
         value = getattr(self, field)
         if not isinstance(value, bool):
-            raise self._refuse(field, f"{self._kind} {field} must be True or False, got {value!r}.")
+            raise self._refuse(field, f"{self._label} {field} must be True or False, got {value!r}.")
 
     def _require_integer(self, field: str, *, least: int) -> None:
         value = getattr(self, field)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self._refuse(field, f"{self._kind} {field} must be a whole number >= {least}, got {value!r}.")
+            raise self._refuse(field, f"{self._label} {field} must be a whole number >= {least}, got {value!r}.")
 
-    def _optional_seconds(self, field: str) -> None:
+    def _check_optional_seconds(self, field: str) -> None:
         value = getattr(self, field)
         if value is not None and not is_seconds(value):
-            raise self._refuse(field, f"{self._kind} {field} must be seconds > 0 or None, got {value!r}.")
+            raise self._refuse(field, f"{self._label} {field} must be seconds > 0 or None, got {value!r}.")
 
     def _make_tuple(self, field: str) -> None:
         """Copy a sequence to a tuple; a text or a single object where a sequence belongs is refused."""
         value = getattr(self, field)
         if isinstance(value, str) or not isinstance(value, Sequence):
-            raise self._refuse(field, f"{self._kind} {field} must be a list or tuple, got {type(value).__name__}.")
+            raise self._refuse(field, f"{self._label} {field} must be a list or tuple, got {type(value).__name__}.")
         self._set(field, tuple(value))
 
-    def _optional_kind(self, field: str, kind: type) -> None:
+    def _check_optional_type(self, field: str, kind: type) -> None:
         """The field is None or of this type."""
         value = getattr(self, field)
         if value is not None and not isinstance(value, kind):
             wanted = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
-            raise self._refuse(field, f"{self._kind} {field} must be {wanted}, got {type(value).__name__}.")
+            raise self._refuse(field, f"{self._label} {field} must be {wanted}, got {type(value).__name__}.")
 
-    def _optional_function(self, field: str, example: str) -> None:
+    def _check_optional_function(self, field: str, example: str) -> None:
         """The field is None or can be called, as in `example`."""
         value = getattr(self, field)
         if value is not None and (not callable(value) or isinstance(value, type)):
-            raise self._refuse(field, f"{self._kind} {field} must be a function {example}, got {value!r}.")
+            raise self._refuse(field, f"{self._label} {field} must be a function {example}, got {value!r}.")
 
     def _make_functions(self, field: str, example: str) -> None:
         """Each entry can be called, as in `example`; a single function is a list of one."""
@@ -185,7 +185,7 @@ class Checked:
         self._make_tuple(field)
         for index, each in enumerate(getattr(self, field)):
             if not callable(each) or isinstance(each, type):
-                message = f"{self._kind} {field}[{index}] must be a function {example}, got {each!r}."
+                message = f"{self._label} {field}[{index}] must be a function {example}, got {each!r}."
                 raise self._refuse(field, message, item=index)
 
     def _make_enum(self, field: str, kind: type[E]) -> None:
@@ -197,4 +197,4 @@ class Checked:
         if isinstance(value, str) and value.lower() in names:
             self._set(field, kind(value.lower()))
         else:
-            raise self._refuse(field, f"{self._kind} {field} can't be {value!r}.{did_you_mean(str(value), names)}")
+            raise self._refuse(field, f"{self._label} {field} can't be {value!r}.{did_you_mean(str(value), names)}")

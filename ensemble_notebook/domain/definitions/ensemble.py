@@ -11,9 +11,9 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
-from ensemble_notebook.domain.definitions.agent import Agent, check_llm
+from ensemble_notebook.domain.definitions.agent import Agent, find_llm_fault
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
-from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.definition import Definition, definition
 from ensemble_notebook.domain.definitions.delegation import DelegationPolicy
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagerPrompt
@@ -26,7 +26,7 @@ from ensemble_notebook.domain.definitions.templates import is_variable_name
 
 
 @definition
-class EnsembleDefinition(Checked):
+class EnsembleDefinition(Definition):
     """What runs together. See ``Ensemble`` for the fields."""
 
     tasks: Sequence[Task] = ()
@@ -60,13 +60,13 @@ class EnsembleDefinition(Checked):
         self._check_members("tasks", Task)
         self._check_members("phases", Phase)
         self._check_members("agents", Agent)
-        if self.llm is not None and (wrong := check_llm(self.llm)):
+        if self.llm is not None and (wrong := find_llm_fault(self.llm)):
             raise self._refuse("llm", f"Ensemble llm {wrong}.")
-        if self.manager_llm is not None and (wrong := check_llm(self.manager_llm)):
+        if self.manager_llm is not None and (wrong := find_llm_fault(self.manager_llm)):
             raise self._refuse("manager_llm", f"Ensemble manager_llm {wrong}.")
         self._make_enum("workflow", Workflow)
         self._make_enum("error_strategy", ErrorStrategy)
-        self._optional_kind("hierarchical_constraints", HierarchicalConstraints)
+        self._check_optional_type("hierarchical_constraints", HierarchicalConstraints)
         self._require_integer("max_delegation_depth", least=1)
         for method in ("system", "user"):
             self._check_with_method("manager_prompt", method, "system(workers) and user(tasks)")
@@ -75,19 +75,19 @@ class EnsembleDefinition(Checked):
         if self.capture_mode is not None:
             self._make_enum("capture_mode", CaptureMode)
         self._check_exporter()
-        self._optional_kind("rate_limit", RateLimit)
-        self._optional_kind("budget", Budget)
+        self._check_optional_type("rate_limit", RateLimit)
+        self._check_optional_type("budget", Budget)
         if not is_vector_store(self.memory):
             for method in ("store", "retrieve"):
                 self._check_with_method("memory", method, "store(scope, entry) and retrieve(scope, query, limit)")
-        self._optional_function("review_handler", "(ReviewRequest) -> ReviewDecision")
+        self._check_optional_function("review_handler", "(ReviewRequest) -> ReviewDecision")
         self._make_enum("review_policy", ReviewPolicy)
         if self.max_concurrency is not None:
             self._require_integer("max_concurrency", least=1)
-        self._optional_kind("cost", CostConfiguration)
+        self._check_optional_type("cost", CostConfiguration)
         self._check_inputs()
         self._require_bool("verbose")
-        self._optional_text("name")
+        self._check_optional_text("name")
 
     def _check_members(self, name: str, kind: type) -> None:
         self._make_tuple(name)

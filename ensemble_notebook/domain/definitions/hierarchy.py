@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.definition import Definition, definition
 from ensemble_notebook.domain.definitions.tool import TaskInput
 
 MANAGER_ROLE: Final = "Manager"
@@ -45,7 +45,7 @@ class ManagerPrompt(Protocol):
 
 
 @definition
-class HierarchicalConstraints(Checked):
+class HierarchicalConstraints(Definition):
     """What the manager may and must do (E25). Roles are compared without case and surrounding space.
 
     Fields: `required_workers` (each needs one successful delegation), `allowed_workers` (if not empty, nobody else may
@@ -65,16 +65,16 @@ class HierarchicalConstraints(Checked):
     def __post_init__(self) -> None:
         """Check the forms; numbers and roles are checked with the ensemble, all at once."""
         for name in ("required_workers", "allowed_workers"):
-            self._set(name, self._roles(name, getattr(self, name)))
+            self._set(name, self._copy_roles(name, getattr(self, name)))
         caps: Any = self.max_calls_per_worker
         if not isinstance(caps, Mapping):
             message = f"HierarchicalConstraints max_calls_per_worker must map roles to numbers, got {caps!r}."
             raise self._refuse("max_calls_per_worker", message)
         self._set("max_calls_per_worker", MappingProxyType(dict(caps)))
         self._make_tuple("required_stages")
-        self._set("required_stages", tuple(self._roles("required_stages", each) for each in self.required_stages))
+        self._set("required_stages", tuple(self._copy_roles("required_stages", each) for each in self.required_stages))
 
-    def _roles(self, name: str, value: Any) -> tuple[str, ...]:
+    def _copy_roles(self, name: str, value: Any) -> tuple[str, ...]:
         if isinstance(value, set | frozenset):
             value = sorted(value, key=str)
         if (
@@ -86,6 +86,6 @@ class HierarchicalConstraints(Checked):
         return tuple(value)
 
 
-def same_role(role: str) -> str:
+def normalize_role(role: str) -> str:
     """A role as it is compared: without case and surrounding space (E23)."""
     return role.strip().casefold()

@@ -11,11 +11,11 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from ensemble_notebook.domain.definitions.definition import Checked, definition, is_seconds
+from ensemble_notebook.domain.definitions.definition import Definition, definition, is_seconds
 
 
 @definition
-class RateLimit(Checked):
+class RateLimit(Definition):
     """At most `requests` model requests in any `period`, evenly spaced: a token bucket with a burst of one (E37).
 
     Fields: `requests` (> 0), `period` and `wait_timeout` (seconds or `timedelta`, kept as seconds). A request that
@@ -52,7 +52,7 @@ class RateLimit(Checked):
 
 
 @definition
-class Budget(Checked):
+class Budget(Definition):
     """What may be spent, over one run, or over all runs that share this object (E36).
 
     Fields: `max_cost` (in the currency of the prices, as Decimal, int, float or text), `max_tokens` (input and output
@@ -70,7 +70,7 @@ class Budget(Checked):
     def __post_init__(self) -> None:
         """Check each limit; the cost becomes an exact decimal."""
         if self.max_cost is not None:
-            self._set("max_cost", self._amount(self.max_cost))
+            self._set("max_cost", self._read_amount(self.max_cost))
         for name in ("max_tokens", "max_llm_calls"):
             if getattr(self, name) is not None:
                 self._require_integer(name, least=1)
@@ -81,7 +81,7 @@ class Budget(Checked):
             raise self._refuse("warn_at", f"Budget warn_at must be a share above 0, at most 1, got {share!r}.")
         self._require_bool("allow_unknown_cost")
 
-    def _amount(self, value: Any) -> Decimal:
+    def _read_amount(self, value: Any) -> Decimal:
         try:
             amount = Decimal(str(value))
         except InvalidOperation:

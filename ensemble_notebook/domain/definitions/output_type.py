@@ -10,13 +10,13 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ensemble_notebook.domain.definitions.definition import Checked
+from ensemble_notebook.domain.definitions.definition import Definition
 
 
-def output_type_fault(kind: Any) -> str | None:
+def find_output_type_fault(kind: Any) -> str | None:
     """What is wrong with the form of an output type; None when it can be used."""
     if isinstance(kind, Mapping):
-        return _schema_fault(kind)
+        return _find_schema_fault(kind)
     if not isinstance(kind, type):
         return f"must be a class or a JSON schema, got {kind!r}"
     if dataclasses.is_dataclass(kind) or typing.is_typeddict(kind) or callable(getattr(kind, "model_validate", None)):
@@ -29,7 +29,7 @@ def output_type_fault(kind: Any) -> str | None:
     return f"must be a pydantic model, a dataclass, a TypedDict or a JSON schema, got the class {label}"
 
 
-def _schema_fault(schema: Mapping[str, Any]) -> str | None:
+def _find_schema_fault(schema: Mapping[str, Any]) -> str | None:
     kind = schema.get("type", "object" if "properties" in schema or "$ref" in schema else None)
     if kind == "object":
         return None
@@ -43,12 +43,12 @@ def describe_output_type(kind: Any) -> str:
     return str(kind.get("title", "JSON schema")) if isinstance(kind, Mapping) else str(kind.__name__)
 
 
-def check_output_type(owner: Checked) -> None:
+def check_output_type(owner: Definition) -> None:
     """The `output_type` of a definition, where it has one, is of a form that can be used.
 
     Raises:
         ValidationError: it is not.
     """
     kind: Any = getattr(owner, "output_type")  # noqa: B009 - the base of all definitions has none
-    if kind is not None and (fault := output_type_fault(kind)):
-        raise owner._refuse("output_type", f"{owner._kind} output_type {fault}.")
+    if kind is not None and (fault := find_output_type_fault(kind)):
+        raise owner._refuse("output_type", f"{owner._label} output_type {fault}.")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, cast
 
-from ensemble_notebook.domain.definitions.condition import Condition, make_conditions
-from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.condition import Condition, normalize_conditions
+from ensemble_notebook.domain.definitions.definition import Definition, definition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.task import Task
 
 
 @definition
-class PhaseReview(Checked):
+class PhaseReview(Definition):
     """A look at a phase once its tasks have completed (E28).
 
     Fields: `by` (a task that reads the outputs of the phase and answers ``APPROVE``, ``RETRY: feedback`` or ``REJECT:
@@ -32,7 +32,7 @@ class PhaseReview(Checked):
 
 
 @definition
-class Phase(Checked):
+class Phase(Definition):
     """A workstream. It starts when every phase in `after` has completed; inside, its tasks follow `workflow`.
 
     Fields: `name` (not blank, unique in the ensemble), `tasks` (at least one), `workflow` (None: the ensemble's),
@@ -73,7 +73,7 @@ class Phase(Checked):
         if self.workflow is not None:
             self._check_workflow()
         self._check_after()
-        make_conditions(self)
+        normalize_conditions(self)
         if self.review is not None and not isinstance(self.review, PhaseReview):
             self._set("review", PhaseReview(self.review))
 

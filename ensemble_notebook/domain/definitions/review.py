@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from ensemble_notebook.domain.definitions.definition import Checked, definition
+from ensemble_notebook.domain.definitions.definition import Definition, definition
 from ensemble_notebook.domain.definitions.enums import OnTimeout, ReviewTiming
 from ensemble_notebook.errors import ValidationError
 
@@ -104,7 +104,7 @@ ReviewHandler = Callable[[ReviewRequest], Any]
 
 
 @definition
-class Review(Checked):
+class Review(Definition):
     """A review gate of one task (E45).
 
     Fields: `timing` (before | during | after; *during* asks before every tool call of the task), `timeout` (seconds
@@ -118,5 +118,5 @@ class Review(Checked):
     def __post_init__(self) -> None:
         """Check one gate by itself."""
         self._make_enum("timing", ReviewTiming)
-        self._optional_seconds("timeout")
+        self._check_optional_seconds("timeout")
         self._make_enum("on_timeout", OnTimeout)

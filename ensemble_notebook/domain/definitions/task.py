@@ -7,14 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Final, cast
 
-from ensemble_notebook.domain.definitions.agent import Agent, check_llm, check_tools
-from ensemble_notebook.domain.definitions.condition import Condition, ConditionSource, make_conditions
+from ensemble_notebook.domain.definitions.agent import Agent, check_tools, find_llm_fault
+from ensemble_notebook.domain.definitions.condition import Condition, ConditionSource, normalize_conditions
 from ensemble_notebook.domain.definitions.definition import definition, shown
 from ensemble_notebook.domain.definitions.enums import ReviewTiming
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.output_type import check_output_type, describe_output_type
 from ensemble_notebook.domain.definitions.review import Review
-from ensemble_notebook.domain.definitions.tool import Handler, TaskInput, is_agent_tool, is_langchain_tool, tool_names
+from ensemble_notebook.domain.definitions.tool import (
+    Handler,
+    TaskInput,
+    is_agent_tool,
+    is_langchain_tool,
+    list_tool_names,
+)
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 STOCK_EXPECTED_OUTPUT: Final = "A clear, complete answer to the task."
@@ -79,24 +85,24 @@ class Task(ConditionSource):
         if self.agent is not None and not isinstance(self.agent, Agent):
             raise self._refuse("agent", f"Task agent must be an Agent, got {type(self.agent).__name__}.")
         self._check_context()
-        self._optional_text("name")
+        self._check_optional_text("name")
         if self.name is not None and not self.name.strip():
             raise self._refuse("name", "Task name must not be blank. Leave it out to get one.")
-        if self.llm is not None and (wrong := check_llm(self.llm)):
+        if self.llm is not None and (wrong := find_llm_fault(self.llm)):
             raise self._refuse("llm", f"Task llm {wrong}.")
         self._make_tuple("tools")
         self._check_handler()
         check_tools(self, self.tools)
-        self._optional_seconds("timeout")
+        self._check_optional_seconds("timeout")
         self._require_integer("max_output_retries", least=0)
         check_output_type(self)
-        make_conditions(self)
-        self._optional_kind("fallback", Agent)
+        normalize_conditions(self)
+        self._check_optional_type("fallback", Agent)
         self._make_functions("input_guardrails", "(TaskInput) -> None | str")
         self._make_functions("output_guardrails", "(TaskOutput) -> None | str")
         self._check_review()
         self._check_memory()
-        self._optional_kind("rate_limit", RateLimit)
+        self._check_optional_type("rate_limit", RateLimit)
 
     def _check_review(self) -> None:
         review: Any = self.review
@@ -162,7 +168,7 @@ class Task(ConditionSource):
             raise self._refuse("handler", message) from None
 
     def _check_handler_tool(self) -> None:
-        kind, names = type(self.handler).__name__, tool_names(self.handler)
+        kind, names = type(self.handler).__name__, list_tool_names(self.handler)
         if names is None:
             raise self._refuse("handler", f"Task handler must be a function or a tool, got {kind}.")
         if len(names) > 1:

@@ -17,7 +17,7 @@ def is_variable_name(value: object) -> bool:
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
-def variables(text: str) -> Iterator[str]:
+def find_variables(text: str) -> Iterator[str]:
     """Names of the variables of a text, in order, with repetitions."""
     return (match[2] for match in _PLACEHOLDER.finditer(text) if match[2] is not None)
 
@@ -30,7 +30,7 @@ def check_variables(texts: Iterable[str], inputs: Mapping[str, Any]) -> None:
     """
     missing: dict[str, str] = {}
     for text in texts:
-        for name in variables(text):
+        for name in find_variables(text):
             if name not in inputs:
                 missing.setdefault(name, text)
     if missing:

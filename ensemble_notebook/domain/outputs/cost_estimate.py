@@ -27,7 +27,7 @@ class Range(Generic[Number]):
         return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
 
 
-NONE: Range[int] = Range(0, 0)
+NO_CALLS: Range[int] = Range(0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,9 @@ class TaskEstimate:
     name: str
     agent: str
     model: str | None
-    llm_calls: Range[int] = NONE
-    input_tokens: Range[int] = NONE
-    output_tokens: Range[int] = NONE
+    llm_calls: Range[int] = NO_CALLS
+    input_tokens: Range[int] = NO_CALLS
+    output_tokens: Range[int] = NO_CALLS
     cost: Range[Decimal] | None = None
 
     @property
@@ -72,17 +72,17 @@ class CostEstimate:
     @property
     def llm_calls(self) -> Range[int]:
         """Replies asked for."""
-        return _sum(task.llm_calls for task in self.tasks)
+        return _add_ranges(task.llm_calls for task in self.tasks)
 
     @property
     def input_tokens(self) -> Range[int]:
         """Of all replies."""
-        return _sum(task.input_tokens for task in self.tasks)
+        return _add_ranges(task.input_tokens for task in self.tasks)
 
     @property
     def output_tokens(self) -> Range[int]:
         """Of all replies."""
-        return _sum(task.output_tokens for task in self.tasks)
+        return _add_ranges(task.output_tokens for task in self.tasks)
 
     @property
     def total_tokens(self) -> Range[int]:
@@ -109,9 +109,9 @@ class CostEstimate:
         return {
             "currency": self.currency,
             "unpriced": list(self.unpriced),
-            "total": _facts(self),
+            "total": _to_dict(self),
             "tasks": [
-                {"name": task.name, "agent": task.agent, "model": task.model, **_facts(task)} for task in self.tasks
+                {"name": task.name, "agent": task.agent, "model": task.model, **_to_dict(task)} for task in self.tasks
             ],
         }
 
@@ -126,11 +126,11 @@ def _cost_text(cost: Range[Decimal], currency: str) -> str:
     return low if cost.low == cost.high else f"{low} to {high}"
 
 
-def _sum(ranges: Iterable[Range[int]]) -> Range[int]:
-    return sum(ranges, NONE)
+def _add_ranges(ranges: Iterable[Range[int]]) -> Range[int]:
+    return sum(ranges, NO_CALLS)
 
 
-def _facts(estimate: TaskEstimate | CostEstimate) -> dict[str, Any]:
+def _to_dict(estimate: TaskEstimate | CostEstimate) -> dict[str, Any]:
     counts = {name: getattr(estimate, name) for name in ("llm_calls", "input_tokens", "output_tokens")}
     cost = estimate.cost
     return {

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ensemble_notebook.errors import mask_with
+from ensemble_notebook.errors import register_mask
 
 MASK: Final = "***"
 
@@ -61,7 +61,7 @@ def mask(text: str) -> str:
     return text
 
 
-def holds_key(text: str) -> bool:
+def has_secret(text: str) -> bool:
     """Whether a text holds a protected value or something that looks like a key: a cell with one is refused."""
     return mask(text) != text
 
@@ -75,4 +75,4 @@ def _matching_rules(text: str) -> Iterator[re.Pattern[str]]:
     return (pattern for hint, pattern in _RULES if hint in text)
 
 
-mask_with(mask)
+register_mask(mask)

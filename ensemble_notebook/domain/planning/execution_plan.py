@@ -14,7 +14,7 @@ from typing import Any
 from ensemble_notebook.domain.definitions.definition import PlainValue, read_settings
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
-from ensemble_notebook.domain.seams.rich_display import rich_bundle
+from ensemble_notebook.domain.seams.views import make_mime_bundle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ class ExecutionPlan:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """A picture of the plan, where the notebook layer is there to draw it."""
-        return rich_bundle("plan", self)
+        return make_mime_bundle("plan", self)
 
 
 def topological_order(edges: Sequence[Sequence[int]]) -> list[int]:
@@ -133,25 +133,25 @@ def find_cycle(edges: Sequence[Sequence[int]]) -> list[int] | None:
     return list(position)[position[node] :]
 
 
-def task_edges(node: TaskNode) -> tuple[int, ...]:
+def list_task_predecessors(node: TaskNode) -> tuple[int, ...]:
     """The tasks that a task waits for: those it reads, those its conditions test, its predecessor in a chain."""
     return tuple(dict.fromkeys([*node.context, *node.sources, *(() if node.after is None else (node.after,))]))
 
 
-def phase_edges(phase: PhaseNode) -> tuple[int, ...]:
+def list_phase_predecessors(phase: PhaseNode) -> tuple[int, ...]:
     """The phases that a phase waits for: its declared predecessors, and those whose tasks its conditions test."""
     return tuple(dict.fromkeys([*phase.after, *phase.sources]))
 
 
-def sinks(graph: Graph) -> tuple[int, ...]:
+def find_final_tasks(graph: Graph) -> tuple[int, ...]:
     """Indices of the tasks that no other task waits for, in phases that no other phase waits for."""
-    before = {each for phase in graph.phases for each in phase_edges(phase)}
+    before = {each for phase in graph.phases for each in list_phase_predecessors(phase)}
     last = [node for node in graph.tasks if node.phase is None or node.phase not in before]
-    awaited = {index for node in last for index in task_edges(node)}
+    awaited = {index for node in last for index in list_task_predecessors(node)}
     return tuple(node.index for node in last if node.index not in awaited)
 
 
-def gated_edges(graph: Graph) -> list[tuple[int, ...]]:
+def build_gated_edges(graph: Graph) -> list[tuple[int, ...]]:
     """Edges of the tasks, then of one opening and one closing gate per phase; gates keep the count of edges linear.
 
     A phase's opening gate waits for the closing gates of its predecessors, its tasks for the opening gate, and its
@@ -161,16 +161,16 @@ def gated_edges(graph: Graph) -> list[tuple[int, ...]]:
     edges: list[tuple[int, ...]] = []
     for node in graph.tasks:
         gate = () if node.phase is None else (first + 2 * node.phase,)
-        edges.append((*task_edges(node), *gate))
+        edges.append((*list_task_predecessors(node), *gate))
     for phase in graph.phases:
-        edges.append(tuple(first + 2 * predecessor + 1 for predecessor in phase_edges(phase)))
+        edges.append(tuple(first + 2 * predecessor + 1 for predecessor in list_phase_predecessors(phase)))
         edges.append((*phase.tasks, first + 2 * phase.index))
     return edges
 
 
 def make_plan(graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({})) -> ExecutionPlan:
     """The plan of a valid graph; `inputs` fill the variables in its texts."""
-    count, edges = len(graph.tasks), gated_edges(graph)
+    count, edges = len(graph.tasks), build_gated_edges(graph)
     height = [0] * len(edges)
     longest = [-1] * len(edges)
     for index in topological_order(edges):
@@ -189,31 +189,34 @@ def make_plan(graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({})) ->
         max_parallelism=max((len(group) for group in groups), default=0),
         estimated_rounds=len(groups),
         critical_path=tuple(reversed(path)),
-        tasks=tuple(_planned(node, graph, inputs) for node in graph.tasks),
-        phases={phase.name: tuple(graph.phases[each].name for each in phase_edges(phase)) for phase in graph.phases},
+        tasks=tuple(_plan_task(node, graph, inputs) for node in graph.tasks),
+        phases={
+            phase.name: tuple(graph.phases[each].name for each in list_phase_predecessors(phase))
+            for phase in graph.phases
+        },
     )
 
 
-def _planned(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> PlannedTask:
+def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> PlannedTask:
     return PlannedTask(
         name=node.name,
         agent=node.role,
-        phase=graph.phase_name(node),
+        phase=graph.get_phase_name(node),
         description=render(node.task.description, inputs),
-        context=graph.context_names(node),
-        depends_on=tuple(graph.tasks[index].name for index in task_edges(node)),
-        llm=None if node.llm is None else llm_label(node.llm),
-        when=tuple(_in_words(graph.conditions[number], graph) for number in node.when),
+        context=graph.get_context_names(node),
+        depends_on=tuple(graph.tasks[index].name for index in list_task_predecessors(node)),
+        llm=None if node.llm is None else describe_llm(node.llm),
+        when=tuple(_describe_condition(graph.conditions[number], graph) for number in node.when),
         expected_output=render(node.task.expected_output, inputs),
         settings=read_settings(node.task),
     )
 
 
-def _in_words(node: ConditionNode, graph: Graph) -> str:
+def _describe_condition(node: ConditionNode, graph: Graph) -> str:
     return f"{graph.tasks[node.source].name} {node.condition.test}"
 
 
-def llm_label(llm: Any) -> str:
+def describe_llm(llm: Any) -> str:
     """A short name of a model for people: the spec text, or the model's own name and class."""
     if isinstance(llm, str):
         return llm

@@ -17,7 +17,7 @@ from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.planning.derived_agent import HANDLER_ROLE, derived_agent, derived_role, role_slug
+from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE, derive_agent, derive_role, make_role_slug
 from ensemble_notebook.errors import Problem, did_you_mean
 
 DEFAULT_LLM: Final = "local"
@@ -106,7 +106,7 @@ class PhaseNode:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
+class TeamMember:
     """Somebody of a team: an agent, its model, and whether it was derived, its goal thus a template (E2)."""
 
     agent: Agent
@@ -128,7 +128,7 @@ class Graph:
     phases: tuple[PhaseNode, ...]
     problems: tuple[Problem, ...]
     conditions: tuple[ConditionNode, ...] = ()
-    team: tuple[Member, ...] = ()
+    team: tuple[TeamMember, ...] = ()
     managed: tuple[TaskNode, ...] = ()
 
     @property
@@ -136,11 +136,11 @@ class Graph:
         """All tasks that may be worked on: those of the plan, and the reviewers of phases."""
         return (*self.tasks, *(phase.reviewer for phase in self.phases if phase.reviewer is not None))
 
-    def context_names(self, node: TaskNode) -> tuple[str, ...]:
+    def get_context_names(self, node: TaskNode) -> tuple[str, ...]:
         """Names of the tasks that a task reads."""
         return tuple(self.tasks[index].name for index in node.context)
 
-    def phase_name(self, node: TaskNode) -> str | None:
+    def get_phase_name(self, node: TaskNode) -> str | None:
         """Name of the phase of a task."""
         return None if node.phase is None else self.phases[node.phase].name
 
@@ -152,10 +152,10 @@ def llm_key(llm: Any) -> object:
 
 def build_graph(ensemble: EnsembleDefinition) -> Graph:
     """Resolve an ensemble. Never raises: what can't be resolved is left out and listed in ``problems``."""
-    return _Builder(ensemble).build()
+    return _GraphBuilder(ensemble).build()
 
 
-class _Builder:
+class _GraphBuilder:
     """Follows the references of one ensemble."""
 
     def __init__(self, ensemble: EnsembleDefinition) -> None:
@@ -164,10 +164,10 @@ class _Builder:
         self._phase_of = [number for number, group in enumerate(self._groups) for _ in group]
         tasks = [task for group in self._groups for task in group]
         self._problems: list[Problem] = []
-        self._names = _task_names(tasks, self._problems)
-        self._find_task = _finder("task", tasks, self._names, self._problems)
+        self._names = _name_tasks(tasks, self._problems)
+        self._find_task = _make_finder("task", tasks, self._names, self._problems)
         phase_names = [phase.name for phase in ensemble.phases]
-        self._find_phase = _finder("phase", ensemble.phases, phase_names, self._problems)
+        self._find_phase = _make_finder("phase", ensemble.phases, phase_names, self._problems)
         self._tasks: list[TaskNode] = []
         self._phases: list[PhaseNode] = []
         self._conditions: list[ConditionNode] = []
@@ -185,7 +185,7 @@ class _Builder:
 
     def _add_task(self, task: Task, phase: int | None, workflow: Workflow, *, is_first: bool) -> None:
         index, is_chained = len(self._tasks), workflow is Workflow.SEQUENTIAL
-        agent, llm = _worker(task, self._ensemble)
+        agent, llm = _resolve_agent(task, self._ensemble)
         context = self._find_task(task, "context", task.context)
         when, sources = self._add_conditions(task)
         node = TaskNode(
@@ -198,7 +198,7 @@ class _Builder:
             context=context,
             is_chained=is_chained,
             after=index - 1 if is_chained and not is_first else None,
-            fallback_llm=None if task.fallback is None else llm_of(task.fallback, self._ensemble),
+            fallback_llm=None if task.fallback is None else resolve_llm(task.fallback, self._ensemble),
             when=when,
             sources=sources,
         )
@@ -218,7 +218,7 @@ class _Builder:
             after=after,
             when=when,
             sources=tuple(sources),
-            reviewer=self._reviewer(phase, index),
+            reviewer=self._make_reviewer(phase, index),
         )
         self._phases.append(node)
 
@@ -231,14 +231,14 @@ class _Builder:
         found = self._conditions[first:]
         return tuple(each.index for each in found), tuple(dict.fromkeys(each.source for each in found))
 
-    def _reviewer(self, phase: Phase, index: int) -> TaskNode | None:
+    def _make_reviewer(self, phase: Phase, index: int) -> TaskNode | None:
         """The task that reviews a phase; told how to answer, where its own text does not say."""
         task = None if phase.review is None else phase.review.by
         if not isinstance(task, Task):
             return None
         if not _ANSWERS.intersection(re.findall(r"[A-Z]+", f"{task.description} {task.expected_output}")):
             task = replace(task, expected_output=f"{task.expected_output}\n\n{_HOW_TO_ANSWER}")
-        agent, llm = _worker(task, self._ensemble)
+        agent, llm = _resolve_agent(task, self._ensemble)
         return TaskNode(
             index=len(self._names) + index,
             name=f"{phase.name}.{task.name or 'review'}",
@@ -249,25 +249,25 @@ class _Builder:
             context=(),
             is_chained=False,
             after=None,
-            fallback_llm=None if task.fallback is None else llm_of(task.fallback, self._ensemble),
+            fallback_llm=None if task.fallback is None else resolve_llm(task.fallback, self._ensemble),
         )
 
 
-def _worker(task: Task, ensemble: EnsembleDefinition) -> tuple[Agent | None, Any]:
+def _resolve_agent(task: Task, ensemble: EnsembleDefinition) -> tuple[Agent | None, Any]:
     """Who works on a task, and with which model: the task's, the agent's, the ensemble's, else the default (E5)."""
     if task.handler is not None:
         return None, None
-    agent = task.agent or derived_agent(task.description)
-    return agent, llm_of(agent, ensemble) if task.llm is None else task.llm
+    agent = task.agent or derive_agent(task.description)
+    return agent, resolve_llm(agent, ensemble) if task.llm is None else task.llm
 
 
-def llm_of(agent: Agent, ensemble: EnsembleDefinition) -> Any:
+def resolve_llm(agent: Agent, ensemble: EnsembleDefinition) -> Any:
     """The model of an agent where its task names none: its own, the ensemble's, else the default (E5)."""
     llm = agent.llm if agent.llm is not INHERIT else ensemble.llm
     return DEFAULT_LLM if llm is None else llm
 
 
-def _task_names(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
+def _name_tasks(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
     """Given names, and readable ones from role and position for the others (E2)."""
     taken: dict[str, Task] = {}
     for task in tasks:
@@ -277,16 +277,16 @@ def _task_names(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
             taken.setdefault(task.name, task)
     names = []
     for position, task in enumerate(tasks, start=1):
-        names.append(task.name or _free_name(task, position, taken))
+        names.append(task.name or _find_free_name(task, position, taken))
     return names
 
 
-def _free_name(task: Task, position: int, taken: dict[str, Task]) -> str:
+def _find_free_name(task: Task, position: int, taken: dict[str, Task]) -> str:
     if task.handler is not None:
         role = HANDLER_ROLE
     else:
-        role = task.agent.role if task.agent else derived_role(task.description)
-    stem, bump = role_slug(role), 1
+        role = task.agent.role if task.agent else derive_role(task.description)
+    stem, bump = make_role_slug(role), 1
     name = f"{stem}_{position}"
     while name in taken:
         bump += 1
@@ -295,7 +295,7 @@ def _free_name(task: Task, position: int, taken: dict[str, Task]) -> str:
     return name
 
 
-def _finder(
+def _make_finder(
     kind: str, members: Sequence[Any], names: Sequence[str], problems: list[Problem]
 ) -> Callable[..., tuple[int, ...]]:
     """A function from references (objects or names) to indices; what is unknown becomes a problem.

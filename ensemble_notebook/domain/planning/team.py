@@ -9,31 +9,31 @@ from typing import Final
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
-from ensemble_notebook.domain.definitions.hierarchy import MANAGER_GOAL, MANAGER_ROLE, same_role
+from ensemble_notebook.domain.definitions.hierarchy import MANAGER_GOAL, MANAGER_ROLE, normalize_role
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.planning.graph import Graph, Member, TaskNode, llm_of
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, TeamMember, resolve_llm
 
 MANAGER_NAME: Final = "manager"
 
 
-def team_of(ensemble: EnsembleDefinition, graph: Graph) -> tuple[Member, ...]:
+def build_team(ensemble: EnsembleDefinition, graph: Graph) -> tuple[TeamMember, ...]:
     """The ensemble's `agents`, else the agents of its tasks; agents derived for one role are one (E22)."""
     if ensemble.agents:
-        return tuple(Member(agent, llm_of(agent, ensemble)) for agent in dict.fromkeys(ensemble.agents))
+        return tuple(TeamMember(agent, resolve_llm(agent, ensemble)) for agent in dict.fromkeys(ensemble.agents))
     named = dict.fromkeys(node.task.agent for node in graph.tasks if node.task.agent is not None)
-    taken = {same_role(agent.role) for agent in named}
+    taken = {normalize_role(agent.role) for agent in named}
     derived: dict[str, list[Agent]] = {}
     for node in graph.tasks:
-        if node.agent is not None and node.task.agent is None and same_role(node.role) not in taken:
+        if node.agent is not None and node.task.agent is None and normalize_role(node.role) not in taken:
             derived.setdefault(node.role, []).append(node.agent)
-    members = [Member(agent, llm_of(agent, ensemble)) for agent in named]
+    members = [TeamMember(agent, resolve_llm(agent, ensemble)) for agent in named]
     for agents in derived.values():
         agent = replace(agents[0], goal="\n".join(each.goal for each in agents))
-        members.append(Member(agent, llm_of(agent, ensemble), is_derived=True))
+        members.append(TeamMember(agent, resolve_llm(agent, ensemble), is_derived=True))
     return tuple(members)
 
 
-def delegators(graph: Graph) -> Iterator[tuple[Agent, Task]]:
+def find_delegators(graph: Graph) -> Iterator[tuple[Agent, Task]]:
     """The agents of tasks, fallbacks included, that may delegate, each with its task."""
     for node in graph.workers:
         for agent in (node.agent, node.task.fallback):
@@ -41,23 +41,23 @@ def delegators(graph: Graph) -> Iterator[tuple[Agent, Task]]:
                 yield agent, node.task
 
 
-def with_team(ensemble: EnsembleDefinition, graph: Graph) -> Graph:
+def add_team(ensemble: EnsembleDefinition, graph: Graph) -> Graph:
     """A valid graph with its team. Of a hierarchical one, the manager is left, who sees to the tasks."""
     if ensemble.workflow is Workflow.HIERARCHICAL:
-        team = team_of(ensemble, graph)
-        return Graph((_manager(ensemble, graph, team),), (), (), team=team, managed=graph.tasks)
-    if any(delegators(graph)):
-        return replace(graph, team=team_of(ensemble, graph))
+        team = build_team(ensemble, graph)
+        return Graph((_make_manager(ensemble, graph, team),), (), (), team=team, managed=graph.tasks)
+    if any(find_delegators(graph)):
+        return replace(graph, team=build_team(ensemble, graph))
     return graph
 
 
-def _manager(ensemble: EnsembleDefinition, graph: Graph, team: tuple[Member, ...]) -> TaskNode:
+def _make_manager(ensemble: EnsembleDefinition, graph: Graph, team: tuple[TeamMember, ...]) -> TaskNode:
     agent = Agent(role=MANAGER_ROLE, goal=MANAGER_GOAL, max_iterations=ensemble.manager_max_iterations)
     candidates = (ensemble.manager_llm, ensemble.llm, team[0].llm)
     return TaskNode(
         index=0,
         name=MANAGER_NAME,
-        task=_manager_task(graph.tasks, agent),
+        task=_make_manager_task(graph.tasks, agent),
         agent=agent,
         llm=next(llm for llm in candidates if llm is not None),
         phase=None,
@@ -67,7 +67,7 @@ def _manager(ensemble: EnsembleDefinition, graph: Graph, team: tuple[Member, ...
     )
 
 
-def _manager_task(nodes: tuple[TaskNode, ...], manager: Agent) -> Task:
+def _make_manager_task(nodes: tuple[TaskNode, ...], manager: Agent) -> Task:
     """The manager's own task: the only one there is, or all of them together, of which it shares the memory."""
     if len(nodes) == 1:
         only = nodes[0].task

@@ -9,10 +9,10 @@ from ensemble_notebook.domain.definitions.agent import check_tools
 from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.planning.execution_plan import find_cycle, phase_edges, topological_order
+from ensemble_notebook.domain.planning.execution_plan import find_cycle, list_phase_predecessors, topological_order
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
-from ensemble_notebook.domain.planning.team import delegators, with_team
-from ensemble_notebook.domain.rules.hierarchy_rules import hierarchy_problems, hierarchy_warnings
+from ensemble_notebook.domain.planning.team import add_team, find_delegators
+from ensemble_notebook.domain.rules.hierarchy_rules import find_hierarchy_problems, find_hierarchy_warnings
 from ensemble_notebook.errors import CircularDependencyError, Problem, ValidationError
 
 
@@ -34,21 +34,21 @@ def check_ensemble(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]
     if not ensemble.tasks and not ensemble.phases:
         raise ValidationError(Problem("An ensemble needs at least one task or phase.", ensemble, "tasks"))
     graph = build_graph(ensemble)
-    problems = [*graph.problems, *_repeated_tasks(graph), *_repeated_phases(graph)]
+    problems = [*graph.problems, *_find_repeated_tasks(graph), *_find_repeated_phases(graph)]
     _refuse_cycles(graph, problems)
-    problems += _membership(ensemble, graph)
-    problems += _order(graph)
-    problems += _own_sources(graph)
-    problems += _reviewers(graph)
-    problems += _merged_tools(graph)
-    problems += hierarchy_problems(ensemble, graph)
+    problems += _find_strange_agents(ensemble, graph)
+    problems += _find_late_references(graph)
+    problems += _find_conditions_on_own_tasks(graph)
+    problems += _find_unfit_reviewers(graph)
+    problems += _find_clashing_tools(graph)
+    problems += find_hierarchy_problems(ensemble, graph)
     if problems:
         raise ValidationError(problems)
-    warnings = (*_unused_agents(ensemble, graph), *hierarchy_warnings(ensemble, graph))
-    return with_team(ensemble, graph), warnings
+    warnings = (*_find_unused_agents(ensemble, graph), *find_hierarchy_warnings(ensemble, graph))
+    return add_team(ensemble, graph), warnings
 
 
-def _repeated_tasks(graph: Graph) -> Iterator[Problem]:
+def _find_repeated_tasks(graph: Graph) -> Iterator[Problem]:
     seen: set[int] = set()
     for node in graph.tasks:
         if id(node.task) in seen:
@@ -56,7 +56,7 @@ def _repeated_tasks(graph: Graph) -> Iterator[Problem]:
         seen.add(id(node.task))
 
 
-def _repeated_phases(graph: Graph) -> Iterator[Problem]:
+def _find_repeated_phases(graph: Graph) -> Iterator[Problem]:
     seen: set[str] = set()
     for phase in graph.phases:
         if phase.name in seen:
@@ -69,7 +69,7 @@ def _refuse_cycles(graph: Graph, problems: Sequence[Problem]) -> None:
     reads = [node.context for node in graph.tasks]
     after = [phase.after for phase in graph.phases]
     waits = [(*node.context, *node.sources) for node in graph.tasks]
-    opens = [phase_edges(phase) for phase in graph.phases]
+    opens = [list_phase_predecessors(phase) for phase in graph.phases]
     tasks = [(node.name, node.task) for node in graph.tasks]
     phases = [(phase.name, phase.phase) for phase in graph.phases]
     for kind, nodes, edges, field in (
@@ -84,7 +84,7 @@ def _refuse_cycles(graph: Graph, problems: Sequence[Problem]) -> None:
             raise CircularDependencyError(kind, names, nodes[cycle[0]][1], field, problems)
 
 
-def _membership(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+def _find_strange_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
     """Where `agents` is given, every task's own agent is in it, by identity."""
     if not ensemble.agents:
         return
@@ -97,25 +97,27 @@ def _membership(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]
             yield Problem(message, node.task, "agent")
 
 
-def _order(graph: Graph) -> Iterator[Problem]:
+def _find_late_references(graph: Graph) -> Iterator[Problem]:
     """What a task reads, and what its conditions test, is resolved when it could start (E5, E26, E33)."""
-    before = _predecessors(graph)
+    before = _collect_earlier_phases(graph)
     for node in graph.tasks:
         for index in node.context:
-            if (message := _too_late(graph, node, graph.tasks[index], "reads", before)) is not None:
-                yield Problem(message, node.task, "context", _item(node.task.context, graph.tasks[index]))
+            if (message := _explain_too_late(graph, node, graph.tasks[index], "reads", before)) is not None:
+                yield Problem(message, node.task, "context", _find_item(node.task.context, graph.tasks[index]))
         for index in node.sources:
-            if (message := _too_late(graph, node, graph.tasks[index], "has a condition on", before)) is not None:
+            if (
+                message := _explain_too_late(graph, node, graph.tasks[index], "has a condition on", before)
+            ) is not None:
                 written = [condition.source for condition in node.task.conditions]
-                yield Problem(message, node.task, "when", _item(written, graph.tasks[index]))
+                yield Problem(message, node.task, "when", _find_item(written, graph.tasks[index]))
 
 
-def _too_late(graph: Graph, node: TaskNode, other: TaskNode, verb: str, before: Sequence[int]) -> str | None:
+def _explain_too_late(graph: Graph, node: TaskNode, other: TaskNode, verb: str, before: Sequence[int]) -> str | None:
     """Why a task can't wait for another one; None where it can."""
     if other.phase is not None and other.phase != node.phase:
         if before[node.phase or 0] >> other.phase & 1:
             return None
-        mine, far = graph.phase_name(node), graph.phase_name(other)
+        mine, far = graph.get_phase_name(node), graph.get_phase_name(other)
         return (
             f"Task {node.name!r} in phase {mine!r} {verb} {other.name!r} of phase {far!r}, which does not come before "
             f"it. Add {far!r} to the 'after' of phase {mine!r}."
@@ -128,22 +130,22 @@ def _too_late(graph: Graph, node: TaskNode, other: TaskNode, verb: str, before: 
     return None
 
 
-def _item(written: Sequence[Any], task: TaskNode) -> int | None:
+def _find_item(written: Sequence[Any], task: TaskNode) -> int | None:
     """Where references, as they were written, name a task."""
     return next((item for item, each in enumerate(written) if each is task.task or each == task.name), None)
 
 
-def _predecessors(graph: Graph) -> list[int]:
+def _collect_earlier_phases(graph: Graph) -> list[int]:
     """For each phase, all phases that are resolved when it starts, as the bits of a number. They form no cycle."""
     before = [0] * len(graph.phases)
-    edges = [phase_edges(phase) for phase in graph.phases]
+    edges = [list_phase_predecessors(phase) for phase in graph.phases]
     for index in topological_order(edges):
         for each in edges[index]:
             before[index] |= before[each] | 1 << each
     return before
 
 
-def _own_sources(graph: Graph) -> Iterator[Problem]:
+def _find_conditions_on_own_tasks(graph: Graph) -> Iterator[Problem]:
     """A phase can't wait for one of its own tasks (E33)."""
     for phase in graph.phases:
         for number in phase.when:
@@ -156,7 +158,7 @@ def _own_sources(graph: Graph) -> Iterator[Problem]:
                 yield Problem(message, phase.phase, "when")
 
 
-def _reviewers(graph: Graph) -> Iterator[Problem]:
+def _find_unfit_reviewers(graph: Graph) -> Iterator[Problem]:
     """A reviewer reads the outputs of its phase, and nothing decides whether it runs (E28)."""
     tasks = {id(node.task): node for node in graph.tasks}
     for phase in graph.phases:
@@ -170,7 +172,7 @@ def _reviewers(graph: Graph) -> Iterator[Problem]:
             yield Problem(message, by, field)
 
 
-def _merged_tools(graph: Graph) -> Iterator[Problem]:
+def _find_clashing_tools(graph: Graph) -> Iterator[Problem]:
     """A task's tools stand beside its agent's; no name may stand in both."""
     for node in graph.workers:
         if node.agent is not None and node.task.tools:
@@ -180,8 +182,8 @@ def _merged_tools(graph: Graph) -> Iterator[Problem]:
                 yield Problem(f"Task {node.name!r} with agent {node.role!r}: {error}", node.task, "tools")
 
 
-def _unused_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
-    if ensemble.workflow is Workflow.HIERARCHICAL or any(delegators(graph)):
+def _find_unused_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
+    if ensemble.workflow is Workflow.HIERARCHICAL or any(find_delegators(graph)):
         return  # they can be asked
     used = {id(agent) for node in graph.workers for agent in (node.agent, node.task.fallback)}
     for agent in ensemble.agents:

@@ -13,13 +13,13 @@ from ensemble_notebook.domain.definitions.hierarchy import (
     DELEGATE,
     MANAGER_ROLE,
     HierarchicalConstraints,
-    same_role,
+    normalize_role,
 )
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.definitions.tool import tool_names
-from ensemble_notebook.domain.planning.graph import Graph, Member
-from ensemble_notebook.domain.planning.team import delegators, team_of
-from ensemble_notebook.domain.rules.satisfiability import impossibilities
+from ensemble_notebook.domain.definitions.tool import list_tool_names
+from ensemble_notebook.domain.planning.graph import Graph, TeamMember
+from ensemble_notebook.domain.planning.team import build_team, find_delegators
+from ensemble_notebook.domain.rules.impossible_constraints import find_impossible_constraints
 from ensemble_notebook.errors import Problem, did_you_mean
 
 _FOR_MANAGERS: Final = ("manager_llm", "manager_prompt", "hierarchical_constraints")
@@ -34,9 +34,9 @@ _FOR_ONE_TASK: Final = (
 _FOR_OWN_WORKERS: Final = ("llm", "tools", "when", "fallback")
 
 
-def hierarchy_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+def find_hierarchy_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
     """What is wrong with who may delegate to whom, and with the manager and its constraints."""
-    yield from _tool_names(ensemble, graph)
+    yield from _find_clashing_tool_names(ensemble, graph)
     if ensemble.workflow is not Workflow.HIERARCHICAL:
         return
     if ensemble.phases:
@@ -51,49 +51,53 @@ def hierarchy_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[P
         if node.agent is None:
             message = f"Task {node.name!r} has a handler; a manager has its tasks done by agents."
             yield Problem(message, node.task, "handler")
-    team = team_of(ensemble, graph)
-    yield from _roles(team)
+    team = build_team(ensemble, graph)
+    yield from _find_unfit_roles(team)
     if ensemble.hierarchical_constraints is not None:
-        yield from _constraints(ensemble.hierarchical_constraints, team)
+        yield from _find_constraint_problems(ensemble.hierarchical_constraints, team)
 
 
-def hierarchy_warnings(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
+def find_hierarchy_warnings(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
     """What can run, and does not do what it seems to."""
     if ensemble.workflow is Workflow.HIERARCHICAL:
-        yield from _unheeded(graph)
+        yield from _describe_unheeded_fields(graph)
         if ensemble.hierarchical_constraints is not None:
-            yield from impossibilities(ensemble.hierarchical_constraints, ensemble.manager_max_iterations)
+            yield from find_impossible_constraints(ensemble.hierarchical_constraints, ensemble.manager_max_iterations)
         return
     for name in _FOR_MANAGERS:
         if getattr(ensemble, name) is not None:
             yield f"{name} has no effect: the workflow is {ensemble.workflow.value!r}, not 'hierarchical'."
-    asking = dict.fromkeys(agent for agent, _ in delegators(graph))
-    roles = Counter(same_role(member.agent.role) for member in team_of(ensemble, graph)) if asking else Counter[str]()
+    asking = dict.fromkeys(agent for agent, _ in find_delegators(graph))
+    roles = (
+        Counter(normalize_role(member.agent.role) for member in build_team(ensemble, graph))
+        if asking
+        else Counter[str]()
+    )
     for agent in asking:
-        if not roles.keys() - {same_role(agent.role)}:
+        if not roles.keys() - {normalize_role(agent.role)}:
             yield f"Agent {agent.role!r} may delegate, but there is nobody else to ask."
     for role in (role for role, count in roles.items() if count > 1):
         yield f"Several agents are called {role!r} (ignoring case); by delegation, only the first can be asked."
 
 
-def _tool_names(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+def _find_clashing_tool_names(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
     """The tool of those who may delegate has a name of its own."""
     holders: dict[Agent | Task, Agent] = {agent: agent for agent in ensemble.agents if agent.allow_delegation}
-    for agent, task in delegators(graph):
+    for agent, task in find_delegators(graph):
         holders |= {agent: agent, task: agent}
     for holder, agent in holders.items():
         for index, entry in enumerate(holder.tools):
-            if DELEGATE in (tool_names(entry) or ()):
+            if DELEGATE in (list_tool_names(entry) or ()):
                 message = f"Agent {agent.role!r} may delegate, by a tool named {DELEGATE!r}; rename its other one."
                 yield Problem(message, holder, "tools", index)
 
 
-def _roles(team: Sequence[Member]) -> Iterator[Problem]:
+def _find_unfit_roles(team: Sequence[TeamMember]) -> Iterator[Problem]:
     """Each worker can be told from the others, and from the manager."""
     seen: dict[str, Agent] = {}
     for member in team:
-        agent, role = member.agent, same_role(member.agent.role)
-        if role == same_role(MANAGER_ROLE):
+        agent, role = member.agent, normalize_role(member.agent.role)
+        if role == normalize_role(MANAGER_ROLE):
             message = f"No worker may be called {agent.role!r}: that is the role of the manager. Rename it."
             yield Problem(message, agent, "role")
         elif role in seen:
@@ -102,13 +106,13 @@ def _roles(team: Sequence[Member]) -> Iterator[Problem]:
         seen.setdefault(role, agent)
 
 
-def _constraints(constraints: HierarchicalConstraints, team: Sequence[Member]) -> Iterator[Problem]:
+def _find_constraint_problems(constraints: HierarchicalConstraints, team: Sequence[TeamMember]) -> Iterator[Problem]:
     """Every role is that of a worker, and the numbers are numbers of delegations (E25)."""
     roles = [member.agent.role for member in team]
-    known, allowed = set(map(same_role, roles)), set(map(same_role, constraints.allowed_workers))
+    known, allowed = set(map(normalize_role, roles)), set(map(normalize_role, constraints.allowed_workers))
 
     def unknown(field: str, role: str, item: int | str) -> Iterator[Problem]:
-        if same_role(role) not in known:
+        if normalize_role(role) not in known:
             message = f"HierarchicalConstraints.{field} references unknown agent: {role!r}.{did_you_mean(role, roles)}"
             yield Problem(message, constraints, field, item)
 
@@ -116,25 +120,25 @@ def _constraints(constraints: HierarchicalConstraints, team: Sequence[Member]) -
         yield from unknown("allowed_workers", role, item)
     for item, role in enumerate(constraints.required_workers):
         yield from unknown("required_workers", role, item)
-        if allowed and same_role(role) not in allowed:
+        if allowed and normalize_role(role) not in allowed:
             message = f"HierarchicalConstraints.required_workers contains {role!r}, which is not in allowed_workers."
             yield Problem(message, constraints, "required_workers", item)
     for role in constraints.max_calls_per_worker:
         yield from unknown("max_calls_per_worker", role, role)
-    yield from _numbers(constraints)
+    yield from _find_unfit_numbers(constraints)
     for stage in constraints.required_stages:
         for role in stage:
             yield from unknown("required_stages", role, role)
-    yield from _repeated_in_stages(constraints)
+    yield from _find_repeated_in_stages(constraints)
 
 
-def _numbers(constraints: HierarchicalConstraints) -> Iterator[Problem]:
+def _find_unfit_numbers(constraints: HierarchicalConstraints) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for role, cap in constraints.max_calls_per_worker.items():
         if not _is_whole(cap) or cap < 1:
             message = f"HierarchicalConstraints.max_calls_per_worker value for {role!r} must be > 0, got: {cap!r}."
             yield Problem(message, constraints, "max_calls_per_worker", role)
-        if (first := seen.setdefault(same_role(role), role)) != role:
+        if (first := seen.setdefault(normalize_role(role), role)) != role:
             message = f"HierarchicalConstraints.max_calls_per_worker has two values for one agent: {first!r}, {role!r}."
             yield Problem(message, constraints, "max_calls_per_worker", role)
     total: Any = constraints.global_max_delegations
@@ -143,19 +147,19 @@ def _numbers(constraints: HierarchicalConstraints) -> Iterator[Problem]:
         yield Problem(message, constraints, "global_max_delegations")
 
 
-def _repeated_in_stages(constraints: HierarchicalConstraints) -> Iterator[Problem]:
+def _find_repeated_in_stages(constraints: HierarchicalConstraints) -> Iterator[Problem]:
     stage_of: dict[str, int] = {}
     for item, stage in enumerate(constraints.required_stages):
         for role in stage:
-            if stage_of.setdefault(same_role(role), item) != item:
+            if stage_of.setdefault(normalize_role(role), item) != item:
                 message = (
                     f"HierarchicalConstraints.required_stages contains duplicate agent role {role!r} in multiple "
-                    f"stages: {stage_of[same_role(role)] + 1} and {item + 1}."
+                    f"stages: {stage_of[normalize_role(role)] + 1} and {item + 1}."
                 )
                 yield Problem(message, constraints, "required_stages", role)
 
 
-def _unheeded(graph: Graph) -> Iterator[str]:
+def _describe_unheeded_fields(graph: Graph) -> Iterator[str]:
     """What tasks have that nobody looks at: workers get what the manager tells them."""
     is_shared = len(graph.tasks) > 1
     for node in graph.tasks:

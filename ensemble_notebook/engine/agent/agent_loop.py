@@ -16,7 +16,7 @@ from ensemble_notebook.engine.agent.toolbox import ToolAnswer, Toolbox
 from ensemble_notebook.engine.agent.turn_span import turn_span
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import AgentExecutionError, MaxIterationsExceededError, one_line
+from ensemble_notebook.errors import AgentExecutionError, MaxIterationsExceededError, summarize_error
 
 WARNINGS_BEFORE_END: Final = 2
 
@@ -89,7 +89,7 @@ class AgentLoop:
             return self._port.open(self._request.system_prompt, user_prompt, self._toolbox.specs, self._schema)
         except Exception as error:
             raise AgentExecutionError(
-                f"Agent {self._agent.role!r} can't begin to talk to {self._port.name}: {one_line(error)}",
+                f"Agent {self._agent.role!r} can't begin to talk to {self._port.name}: {summarize_error(error)}",
                 agent_role=self._agent.role,
                 task_description=self._request.description,
             ) from error

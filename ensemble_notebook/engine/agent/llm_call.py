@@ -28,7 +28,7 @@ from ensemble_notebook.errors import (
     BudgetExceededError,
     DeadlineExceededError,
     RateLimitTimeoutError,
-    one_line,
+    summarize_error,
 )
 
 
@@ -161,7 +161,7 @@ class LlmCaller:
         tries = "" if attempts == 1 else f" after {attempts} attempts"
         reason = str(error) if isinstance(error, DeadlineExceededError) else fault.reason
         if reason == type(error).__name__:  # not a fault that everybody knows by its number
-            reason = one_line(error)
+            reason = summarize_error(error)
         advice = f" {fault.advice}" if fault.advice else ""
         return AgentExecutionError(
             f"Agent {self._agent.role!r} got no reply from {self._port.name}{tries}: {reason.rstrip('.')}.{advice}",

@@ -11,7 +11,7 @@ from ensemble_notebook.domain.planning.graph import llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import await_safely
-from ensemble_notebook.errors import AgentExecutionError, EnsembleError, one_line
+from ensemble_notebook.errors import AgentExecutionError, EnsembleError, summarize_error
 
 
 class PreparedModels:
@@ -49,7 +49,7 @@ class PreparedModels:
             raise
         except Exception as error:
             raise AgentExecutionError(
-                f"The model of agent {agent.role!r} could not be made ready: {one_line(error)}",
+                f"The model of agent {agent.role!r} could not be made ready: {summarize_error(error)}",
                 agent_role=agent.role,
                 task_description=description,
             ) from error

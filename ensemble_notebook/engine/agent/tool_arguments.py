@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ensemble_notebook.errors import nearest
+from ensemble_notebook.errors import find_nearest
 
 _NO_TEXT: Final = ("integer", "number", "boolean", "array", "object")
 
@@ -76,7 +76,7 @@ def _parse_json(text: str) -> Any:
 
 
 def _add_hint(name: str, properties: Mapping[str, Any]) -> str:
-    close = nearest(name, properties)
+    close = find_nearest(name, properties)
     return f"{name!r} (did you mean {close!r}?)" if close else repr(name)
 
 

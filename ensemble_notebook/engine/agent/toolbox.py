@@ -18,15 +18,22 @@ from ensemble_notebook.domain.definitions.tool import (
     AgentTool,
     TaskInput,
     ToolResult,
+    find_tool_methods,
     is_agent_tool,
     is_langchain_tool,
-    tool_methods,
 )
 from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
 from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller, is_async
-from ensemble_notebook.errors import Problem, ToolExecutionError, ValidationError, did_you_mean, message_of, one_line
+from ensemble_notebook.errors import (
+    Problem,
+    ToolExecutionError,
+    ValidationError,
+    did_you_mean,
+    get_message,
+    summarize_error,
+)
 
 _TEXT_INPUT: Final = {
     "type": "object",
@@ -78,7 +85,7 @@ class Toolbox:
                 tools += _make_tools(entry)
             except Exception as error:
                 label = getattr(entry, "__name__", type(entry).__name__)
-                message = f"Tool at index {index} ({label}) can't be shown to a model: {one_line(error)}"
+                message = f"Tool at index {index} ({label}) can't be shown to a model: {summarize_error(error)}"
                 raise ValidationError(Problem(message, field="tools", item=index)) from error
         self._tools: dict[str, Tool | EngineTool] = {tool.spec.name: tool for tool in tools}
 
@@ -116,7 +123,7 @@ class Toolbox:
             if faults := _describe_schema_faults(error, tool.schema):
                 text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
                 return ToolAnswer(text, ToolOutcome.FAILURE, error)
-            return ToolAnswer(f"Tool error: {message_of(error)}", ToolOutcome.FAILURE, error)
+            return ToolAnswer(f"Tool error: {get_message(error)}", ToolOutcome.FAILURE, error)
 
 
 def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
@@ -175,7 +182,7 @@ def _make_tools(entry: Any) -> Iterable[Tool]:
         return [_from_langchain(entry)]
     if is_agent_tool(entry):
         return [_from_agent_tool(entry)]
-    if methods := list(tool_methods(entry)):
+    if methods := list(find_tool_methods(entry)):
         return [_from_langchain(_bind_method(method, entry)) for method in methods]
     return [_from_langchain(_make_langchain_tool(entry))]
 

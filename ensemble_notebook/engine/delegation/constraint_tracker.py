@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, same_role
+from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, normalize_role
 
 
 class ConstraintTracker:
@@ -15,17 +15,17 @@ class ConstraintTracker:
 
     def __init__(self, constraints: HierarchicalConstraints) -> None:
         self._required = constraints.required_workers
-        self._allowed = frozenset(map(same_role, constraints.allowed_workers))
-        self._caps = {same_role(role): cap for role, cap in constraints.max_calls_per_worker.items()}
+        self._allowed = frozenset(map(normalize_role, constraints.allowed_workers))
+        self._caps = {normalize_role(role): cap for role, cap in constraints.max_calls_per_worker.items()}
         self._total_cap = constraints.global_max_delegations
         self._stages = constraints.required_stages
-        self._stage_of = {same_role(role): number for number, stage in enumerate(self._stages) for role in stage}
+        self._stage_of = {normalize_role(role): number for number, stage in enumerate(self._stages) for role in stage}
         self._approved: Counter[str] = Counter()
         self._completed: set[str] = set()
 
     def find_objection(self, role: str) -> str | None:
         """Why nothing may be delegated to this worker now; None where it may. Changes nothing."""
-        worker = same_role(role)
+        worker = normalize_role(role)
         if self._allowed and worker not in self._allowed:
             return f"Agent {role!r} is not in the allowed_workers list"
         if self._total_cap and self._approved.total() >= self._total_cap:
@@ -34,29 +34,29 @@ class ConstraintTracker:
         if cap is not None and self._approved[worker] >= cap:
             return f"Agent {role!r} has reached its delegation cap of {cap}"
         for number, stage in enumerate(self._stages[: self._stage_of.get(worker, 0)], start=1):
-            if missing := [each for each in stage if same_role(each) not in self._completed]:
+            if missing := [each for each in stage if normalize_role(each) not in self._completed]:
                 names = ", ".join(map(repr, missing))
                 return f"Cannot delegate to {role!r}: stage {number} is not yet complete (still to come: {names})"
         return None
 
     def note_approved(self, role: str) -> None:
         """A delegation to this worker begins."""
-        self._approved[same_role(role)] += 1
+        self._approved[normalize_role(role)] += 1
 
     def note_completed(self, role: str) -> None:
         """A delegation to this worker has come to an answer."""
-        self._completed.add(same_role(role))
+        self._completed.add(normalize_role(role))
 
     def list_violations(self) -> tuple[str, ...]:
         """What the manager has left undone, one sentence for each required worker."""
         return tuple(
             self._describe_violation(role)
-            for worker, role in {same_role(role): role for role in self._required}.items()
+            for worker, role in {normalize_role(role): role for role in self._required}.items()
             if worker not in self._completed
         )
 
     def _describe_violation(self, role: str) -> str:
-        asked = self._approved[same_role(role)]
+        asked = self._approved[normalize_role(role)]
         if not asked:
             return f"Required worker {role!r} was never delegated a task"
         times = "once" if asked == 1 else f"{asked} times"

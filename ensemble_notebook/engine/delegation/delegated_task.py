@@ -9,11 +9,11 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.delegation import DelegationRequest
 from ensemble_notebook.domain.definitions.limits import RateLimit
-from ensemble_notebook.domain.definitions.output_type import output_type_fault
+from ensemble_notebook.domain.definitions.output_type import find_output_type_fault
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
 from ensemble_notebook.domain.events import TaskInputPrepared
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.planning.graph import Member
+from ensemble_notebook.domain.planning.graph import TeamMember
 from ensemble_notebook.engine.agent.agent_request import AgentRequest, ToolApproval
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
@@ -36,7 +36,7 @@ class DelegatedTask:
     """
 
     name: str
-    member: Member
+    member: TeamMember
     request: DelegationRequest
     engine_tools: tuple[EngineTool, ...] = ()
     rate_limits: tuple[RateLimit, ...] = ()
@@ -100,4 +100,4 @@ def _read_schema(schema: str | None) -> OutputFormat | None:
         kind: Any = json.loads(schema or "")
     except ValueError:
         return None
-    return get_output_format(kind) if isinstance(kind, dict) and output_type_fault(kind) is None else None
+    return get_output_format(kind) if isinstance(kind, dict) and find_output_type_fault(kind) is None else None

@@ -31,7 +31,7 @@ from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_abandonment import abandonment_in
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import message_of, one_line
+from ensemble_notebook.errors import get_message, summarize_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +104,9 @@ class DelegationCall:
         except Exception as error:
             abandonment = abandonment_in(error)
             if abandonment is not None:
-                self._fail(message_of(abandonment), SpanStatus.CANCELLED, abandonment)
+                self._fail(get_message(abandonment), SpanStatus.CANCELLED, abandonment)
                 raise
-            reason = f"Agent {self._request.agent_role!r} failed: {one_line(error)}"
+            reason = f"Agent {self._request.agent_role!r} failed: {summarize_error(error)}"
             return self._fail(reason, SpanStatus.ERROR, error)
         return self._complete(output)
 

@@ -11,7 +11,7 @@ from ensemble_notebook.domain.definitions.delegation import (
     PolicyVerdict,
 )
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import one_line
+from ensemble_notebook.errors import summarize_error
 
 
 class DelegationRefused(Exception):  # noqa: N818 - no error
@@ -36,7 +36,7 @@ async def apply_policy(
     try:
         result = await caller.call(f"policy {name}", function, request, context)
     except Exception as error:
-        raise DelegationRefused(f"Policy {name!r} failed: {one_line(error)}", error) from error
+        raise DelegationRefused(f"Policy {name!r} failed: {summarize_error(error)}", error) from error
     match result:
         case DelegationPolicyResult(verdict=PolicyVerdict.ALLOW):
             return request

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.delegation import DelegationRequest
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
-from ensemble_notebook.domain.planning.derived_agent import role_slug
+from ensemble_notebook.domain.planning.agent_derivation import make_role_slug
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
@@ -117,7 +117,7 @@ class DelegationTools:
 
     def _make_name(self, delegator: Delegator, role: str) -> str:
         """A name for work, which no task of the plan and no other work has."""
-        stem = f"{delegator.work_prefix}{role_slug(role)}"
+        stem = f"{delegator.work_prefix}{make_role_slug(role)}"
         while True:
             self._numbers[stem] += 1
             name = f"{stem}_{self._numbers[stem]}"

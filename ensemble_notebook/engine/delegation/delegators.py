@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, same_role
+from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, normalize_role
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.delegation.team_members import TeamMembers, quote_roles
 
@@ -62,7 +62,7 @@ class PeerDelegator:
     def find_objection(self, role: str) -> str | None:
         if self.depth > self._max_depth:
             return f"The delegation depth limit of {self._max_depth} is reached; do the work yourself"
-        if same_role(role) == same_role(self.role):
+        if normalize_role(role) == normalize_role(self.role):
             return f"Agent {self.role!r} can't delegate to itself. Available: {quote_roles(self.list_roles())}"
         return self._team.find_objection(role, asked_by=self.role)
 

@@ -7,21 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.hierarchy import same_role
+from ensemble_notebook.domain.definitions.hierarchy import normalize_role
 from ensemble_notebook.domain.definitions.templates import render
-from ensemble_notebook.domain.planning.graph import Member
+from ensemble_notebook.domain.planning.graph import TeamMember
 
 
 class TeamMembers:
     """Members by role, in any case; of two with the same role, the first. Derived goals are resolved (E2)."""
 
-    def __init__(self, members: Sequence[Member], inputs: Mapping[str, Any]) -> None:
-        self._members: dict[str, Member] = {}
+    def __init__(self, members: Sequence[TeamMember], inputs: Mapping[str, Any]) -> None:
+        self._members: dict[str, TeamMember] = {}
         for member in members:
             if member.is_derived:
                 goal = render(member.agent.goal, inputs)
                 member = replace(member, agent=replace(member.agent, goal=goal))
-            self._members.setdefault(same_role(member.agent.role), member)
+            self._members.setdefault(normalize_role(member.agent.role), member)
 
     @property
     def agents(self) -> tuple[Agent, ...]:
@@ -30,24 +30,24 @@ class TeamMembers:
 
     def list_roles(self, besides: str = "") -> tuple[str, ...]:
         """Who is there besides the one of this role."""
-        return tuple(each.agent.role for role, each in self._members.items() if role != same_role(besides))
+        return tuple(each.agent.role for role, each in self._members.items() if role != normalize_role(besides))
 
     def spell_role(self, role: str) -> str:
         """A role as its agent spells it; trimmed where there is no such agent."""
-        member = self._members.get(same_role(role))
+        member = self._members.get(normalize_role(role))
         return role.strip() if member is None else member.agent.role
 
-    def get_member(self, role: str) -> Member:
+    def get_member(self, role: str) -> TeamMember:
         """The member of a role.
 
         Raises:
             KeyError: there is none.
         """
-        return self._members[same_role(role)]
+        return self._members[normalize_role(role)]
 
     def find_objection(self, role: str, asked_by: str = "") -> str | None:
         """That there is nobody of this role, and who there is; None where there is somebody."""
-        if same_role(role) in self._members:
+        if normalize_role(role) in self._members:
             return None
         return f"There is no agent {role!r}. Available: {quote_roles(self.list_roles(asked_by))}"
 

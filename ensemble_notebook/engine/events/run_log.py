@@ -21,9 +21,9 @@ from ensemble_notebook.domain.events import (
     Warned,
 )
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.planning.derived_agent import HANDLER_ROLE
+from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.errors import one_line
+from ensemble_notebook.errors import summarize_error
 
 logging.getLogger("ensemble_notebook").addHandler(logging.NullHandler())
 logger = logging.getLogger("ensemble_notebook.run")
@@ -92,7 +92,7 @@ def _task_completed(event: TaskCompleted) -> Line:
 def _task_failed(event: TaskFailed) -> Line:
     if event.status is SpanStatus.CANCELLED:
         return logging.INFO, "Task %s was cancelled", event.task
-    return logging.WARNING, "Task %s failed: %s", event.task, one_line(event.error)
+    return logging.WARNING, "Task %s failed: %s", event.task, summarize_error(event.error)
 
 
 def _tool_completed(event: ToolCallCompleted) -> Line:

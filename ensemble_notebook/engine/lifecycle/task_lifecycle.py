@@ -15,7 +15,7 @@ from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskSkipp
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_abandonment import PreviousOutputKept, TaskAbandoned, abandonment_in
-from ensemble_notebook.errors import BudgetExceededError, message_of
+from ensemble_notebook.errors import BudgetExceededError, get_message
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class TaskEnding:
     @property
     def reason(self) -> str:
         """Why an abandoned task was not to go on."""
-        return "" if self.abandonment is None else message_of(self.abandonment)
+        return "" if self.abandonment is None else get_message(self.abandonment)
 
 
 def emit_task_started(

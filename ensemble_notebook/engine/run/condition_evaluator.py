@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import EnsembleError, one_line
+from ensemble_notebook.errors import EnsembleError, summarize_error
 
 
 class ConditionEvaluator:
@@ -56,7 +56,7 @@ class ConditionEvaluator:
             return None
         node, cause = self._graph.conditions[faulty[0]], self._faults[faulty[0]]
         name = self._graph.tasks[node.source].name
-        error = EnsembleError(f"The condition on {name!r} ({node.condition.test}) broke: {one_line(cause)}")
+        error = EnsembleError(f"The condition on {name!r} ({node.condition.test}) broke: {summarize_error(cause)}")
         error.__cause__ = cause
         return error
 
@@ -64,7 +64,7 @@ class ConditionEvaluator:
         condition = node.condition
         try:
             if condition.predicate is None:
-                is_met = condition.holds(output.raw)
+                is_met = condition.is_met_by(output.raw)
             else:
                 label = f"condition on {output.name}"
                 is_met = bool(await self._caller.call(label, condition.predicate, output))

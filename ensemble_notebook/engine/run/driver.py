@@ -59,7 +59,7 @@ from ensemble_notebook.engine.scheduling.scheduler_inputs import (
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.task.task_runner import TaskRunner
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import BudgetExceededError, one_line
+from ensemble_notebook.errors import BudgetExceededError, summarize_error
 
 CANCELLATION_LIMIT_S: Final = 0.5
 
@@ -238,7 +238,7 @@ class Driver:
             self.result.cancelled.append(node.index)
         else:
             self.result.failures.append(Failure(name=node.name, agent_role=node.role, error=ending.error))
-        self._resolver.note_absence(node.index, f"it failed ({one_line(ending.error)})")
+        self._resolver.note_absence(node.index, f"it failed ({summarize_error(ending.error)})")
 
     def _close_if_budget_is_used_up(self, ending: TaskEnding) -> None:
         """The first task or review that the budget ends closes the run (E36)."""

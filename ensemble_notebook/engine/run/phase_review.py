@@ -16,7 +16,7 @@ from ensemble_notebook.engine.lifecycle.task_abandonment import abandonment_in
 from ensemble_notebook.engine.lifecycle.task_lifecycle import run_unplanned_task
 from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
 from ensemble_notebook.engine.task.task_runner import TaskRunner
-from ensemble_notebook.errors import ReviewRejectedError, one_line
+from ensemble_notebook.errors import ReviewRejectedError, summarize_error
 
 _VERDICTS: Final = (Verdict.APPROVE, Verdict.RETRY, Verdict.REJECT, Verdict.EXIT_EARLY)
 _DECORATION: Final = " \t\r\n*_`\"'"
@@ -65,7 +65,7 @@ class PhaseReviewer:
         except Exception as error:
             if abandonment_in(error) is not None:
                 raise
-            reason = one_line(error)
+            reason = summarize_error(error)
             raise ReviewRejectedError(f"The review of phase {phase.name!r} broke: {reason}", reason=reason) from error
         _raise_if_refused(phase, decision, attempt, review.max_retries)
         return decision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, sinks
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph, PhaseNode, TaskNode
 from ensemble_notebook.engine.specs.resolved_task import MissingOutput, ResolvedTask, Revision
 
@@ -22,7 +22,7 @@ class TaskResolver:
     def __init__(self, graph: Graph, plan: ExecutionPlan, outputs: Mapping[int, TaskOutput]) -> None:
         self._plan = plan
         self._outputs = outputs
-        self._last = frozenset(sinks(graph))
+        self._last = frozenset(find_final_tasks(graph))
         self._reasons_of_absence: dict[int, str] = {}
         self._revisions: dict[int, Revision] = {}
 

@@ -11,7 +11,7 @@ from ensemble_notebook.domain.definitions.guardrail import GuardrailResult
 from ensemble_notebook.domain.events import GuardrailEnded, GuardrailStarted
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import GuardrailViolationError, one_line
+from ensemble_notebook.errors import GuardrailViolationError, summarize_error
 
 Kind = Literal["input", "output"]
 
@@ -35,7 +35,7 @@ async def run_guardrails(
             span.emit(GuardrailEnded, status=SpanStatus.CANCELLED)
             raise
         except Exception as error:  # noqa: BLE001 - whatever it raises is an objection
-            cause, objection = error, one_line(error)
+            cause, objection = error, summarize_error(error)
         if objection is not None:
             span.emit(GuardrailEnded, status=SpanStatus.ERROR, message=objection)
             raise GuardrailViolationError(kind, objection) from cause

@@ -12,7 +12,7 @@ from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import one_line
+from ensemble_notebook.errors import summarize_error
 
 ENTRIES_PER_SCOPE: Final = 5
 
@@ -69,7 +69,7 @@ class TaskMemory:
         except Exception as error:  # noqa: BLE001 - the store is anybody's
             span.emit(MemoryEnded, status=SpanStatus.ERROR, count=0, error=error)
             verb = "be read" if operation == "retrieve" else "be written"
-            reason = f"no answer within {limit_s:g} s" if limit.expired() else one_line(error)
+            reason = f"no answer within {limit_s:g} s" if limit.expired() else summarize_error(error)
             task.emit(Warned, message=f"The memory {name!r} could not {verb} for task {task.task!r}: {reason}")
             return ()
         span.emit(MemoryEnded, status=SpanStatus.OK, count=len(entries))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final
 
-from ensemble_notebook.errors import one_line
+from ensemble_notebook.errors import summarize_error
 
 EAGER_THREADS: Final = 32
 GROWTH_INTERVAL_S: Final = 0.1
@@ -64,7 +64,7 @@ class ThreadCall:
 
 def to_runtime_error(raised: BaseException) -> Exception:
     """An exception that stays inside the task that raised it, from one that would end the loop or the process."""
-    error = RuntimeError(one_line(raised))
+    error = RuntimeError(summarize_error(raised))
     error.__cause__ = raised
     return error
 

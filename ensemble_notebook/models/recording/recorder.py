@@ -21,7 +21,7 @@ from ensemble_notebook.domain.seams.chat_port import (
     ToolCall,
     ToolSpec,
 )
-from ensemble_notebook.errors import EnsembleError, ValidationError, message_of
+from ensemble_notebook.errors import EnsembleError, ValidationError, get_message
 from ensemble_notebook.models.recording.exchange import (
     CancelledRequest,
     FailedRequest,
@@ -168,7 +168,7 @@ class RecordingConversation:
 
 
 def _failed(error: Exception, fault: Fault) -> FailedRequest:
-    return FailedRequest(type(error).__name__, message_of(error), fault)
+    return FailedRequest(type(error).__name__, get_message(error), fault)
 
 
 def _checked(file: Path) -> Path:

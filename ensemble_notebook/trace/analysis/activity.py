@@ -13,7 +13,7 @@ from operator import methodcaller
 from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.planning.derived_agent import HANDLER_ROLE
+from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind

@@ -5,39 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, same_role
+from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, normalize_role
 
 
-def impossibilities(constraints: HierarchicalConstraints, manager_max_iterations: int) -> Iterator[str]:
+def find_impossible_constraints(constraints: HierarchicalConstraints, manager_max_iterations: int) -> Iterator[str]:
     """What can't be met of valid constraints, in words; nothing where everything can.
 
     Caps of single workers never stand in the way: they are at least one, and nobody has to be asked twice.
     """
-    total, limit = _total(constraints, manager_max_iterations)
-    stages = [dict.fromkeys(map(same_role, stage)) for stage in constraints.required_stages]
+    total, limit = _count_delegations(constraints, manager_max_iterations)
+    stages = [dict.fromkeys(map(normalize_role, stage)) for stage in constraints.required_stages]
     before = [0, *accumulate(map(len, stages))]
     blocked = len(stages)
     for number, stage in enumerate(constraints.required_stages):
-        if barred := _barred(constraints, stage):
-            blocked = min(blocked, number)
-            yield f"Stage {number + 1} of required_stages can't complete: not in allowed_workers: {_named(barred)}."
+        if barred := _find_barred(constraints, stage):
+            blocked, roles = min(blocked, number), _join_roles(barred)
+            yield f"Stage {number + 1} of required_stages can't complete: not in allowed_workers: {roles}."
     for number in range(min(blocked + 1, len(stages))):
         if stages[number] and before[number] >= total:
             reason = f"{limit} is {total}, which the stages before it use up"
             yield f"Stage {number + 1} of required_stages can't be reached: {reason}."
             break
     stage_of = {role: number for number, stage in enumerate(stages) for role in stage}
-    required = {same_role(role): role for role in constraints.required_workers}
+    required = {normalize_role(role): role for role in constraints.required_workers}
     behind = [written for role, written in required.items() if stage_of.get(role, -1) > blocked]
     if behind:
-        yield f"Required workers can't be asked, since stage {blocked + 1} can't complete: {_named(behind)}."
+        yield f"Required workers can't be asked, since stage {blocked + 1} can't complete: {_join_roles(behind)}."
     last = max((stage_of.get(role, 0) for role in required), default=0)
     needed = len(required.keys() | {role for stage in stages[:last] for role in stage})
     if needed > total:
         yield f"The required workers can't all be asked: {limit} is {total}, and it takes {needed}."
 
 
-def _total(constraints: HierarchicalConstraints, manager_max_iterations: int) -> tuple[int, str]:
+def _count_delegations(constraints: HierarchicalConstraints, manager_max_iterations: int) -> tuple[int, str]:
     """How many delegations there can be, and which field says so."""
     cap = constraints.global_max_delegations
     if 0 < cap <= manager_max_iterations:
@@ -45,10 +45,10 @@ def _total(constraints: HierarchicalConstraints, manager_max_iterations: int) ->
     return manager_max_iterations, "manager_max_iterations"
 
 
-def _barred(constraints: HierarchicalConstraints, roles: Iterable[str]) -> list[str]:
-    allowed = set(map(same_role, constraints.allowed_workers))
-    return [role for role in roles if allowed and same_role(role) not in allowed]
+def _find_barred(constraints: HierarchicalConstraints, roles: Iterable[str]) -> list[str]:
+    allowed = set(map(normalize_role, constraints.allowed_workers))
+    return [role for role in roles if allowed and normalize_role(role) not in allowed]
 
 
-def _named(roles: Iterable[str]) -> str:
+def _join_roles(roles: Iterable[str]) -> str:
     return ", ".join(map(repr, roles))

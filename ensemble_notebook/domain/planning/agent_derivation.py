@@ -29,7 +29,7 @@ _ROLE_OF_VERB: Final = {verb: role for role, verbs in _ROLES.items() for verb in
 _WORD: Final = re.compile(r"[A-Za-z]+")
 
 
-def derived_role(description: str) -> str:
+def derive_role(description: str) -> str:
     """The role that fits the first known verb among the first words of a description, else ``"Agent"``."""
     for match in list(_WORD.finditer(description))[:4]:
         if role := _ROLE_OF_VERB.get(match[0].lower()):
@@ -37,11 +37,11 @@ def derived_role(description: str) -> str:
     return "Agent"
 
 
-def role_slug(role: str) -> str:
+def make_role_slug(role: str) -> str:
     """A role as a part of names: lower-case ASCII letters, digits and underscores; ``"task"`` where it has none."""
     return re.sub(r"[^a-z0-9]+", "_", role.lower()).strip("_") or "task"
 
 
-def derived_agent(description: str) -> Agent:
+def derive_agent(description: str) -> Agent:
     """The agent of an agentless task: its goal is the description."""
-    return Agent(role=derived_role(description), goal=description)
+    return Agent(role=derive_role(description), goal=description)

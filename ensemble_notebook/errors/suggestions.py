@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def find_nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word closest to `word`, ignoring case, or None when nothing is close."""
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
@@ -16,7 +16,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """`` Did you mean 'x'?`` for the nearest known word, else the known words (at most eight), else nothing."""
     names = list(known)
-    close = nearest(word, names)
+    close = find_nearest(word, names)
     if close is not None:
         return f" Did you mean {close!r}?"
     if not names:
