@@ -121,10 +121,10 @@ from .memory.entity_memory import EntityMemory as EntityMemory
 from .memory.in_memory_store import InMemoryStore as InMemoryStore
 from .memory.sqlite_memory import SqliteMemory as SqliteMemory
 from .memory.vector_store_memory import VectorStoreMemory as VectorStoreMemory
-from .models.langchain.scripted_model import Fail as Fail
-from .models.langchain.scripted_model import Reply as Reply
+from .models.langchain.script import Fail as Fail
+from .models.langchain.script import Reply as Reply
+from .models.langchain.script import ToolUse as ToolUse
 from .models.langchain.scripted_model import ScriptedChatModel as ScriptedChatModel
-from .models.langchain.scripted_model import ToolUse as ToolUse
 from .trace.capture import config as config
 from .trace.execution_trace import ExecutionTrace as ExecutionTrace
 from .trace.exporters import JsonTraceExporter as JsonTraceExporter

@@ -17,7 +17,8 @@ from pydantic import SecretStr
 
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.langchain.scripted_model import Reply, ScriptedChatModel
+from ensemble_notebook.models.langchain.script import Reply
+from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 from ensemble_notebook.models.model_catalog import describe_models
 from ensemble_notebook.models.model_source import ModelSource, get_default_source
 from tests.support.openai_server import Answer

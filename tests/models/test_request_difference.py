@@ -2,14 +2,15 @@
 
 import pytest
 
-from ensemble_notebook.models.recording.exchange import CancelledRequest, RecordedExchange
+from ensemble_notebook.models.recording.exchange import CancelledRequest, RecordedExchange, RequestPart
 from ensemble_notebook.models.recording.request_difference import describe_difference, find_nearest
 
 LONG = "Season the steak, and let it lie on the board until it is no longer cold inside."
 
 
 def request(*, system="You are a cook.", user="Cook a steak.", more=()):
-    return (("model", "m"), ("system message", system), ("user message", user), *more)
+    parts = (("model", "m"), ("system message", system), ("user message", user), *more)
+    return tuple(RequestPart(*part) for part in parts)
 
 
 def recorded(number, asked):

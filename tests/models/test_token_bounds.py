@@ -12,7 +12,8 @@ from langchain_openai import AzureChatOpenAI, ChatOpenAI
 
 from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
 from ensemble_notebook.models.langchain.langchain_port import LangChainPort
-from ensemble_notebook.models.langchain.scripted_model import Reply, ScriptedChatModel, ToolUse
+from ensemble_notebook.models.langchain.script import Reply, ToolUse
+from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 from ensemble_notebook.models.langchain.token_bounds import bound_message_tokens
 from tests.support.openai_server import Answer
 

@@ -11,83 +11,28 @@ Its tokens are counted by a fixed rule, and every view shows that no model was a
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, message_chunk_to_message
-from langchain_core.messages.ai import UsageMetadata
-from langchain_core.messages.tool import ToolCallChunk
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from ensemble_notebook.models.langchain.replies import extract_text
+from ensemble_notebook.models.langchain.script import Fail
+from ensemble_notebook.models.langchain.scripted_reply import ScriptedReply
 
 if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage, BaseMessage
+    from langchain_core.outputs import ChatGenerationChunk, ChatResult
     from langchain_core.runnables import Runnable
 
-_TOKEN: Final = re.compile(r"\w+|[^\w\s]")
-_PIECE: Final = re.compile(r"\s*\S+|\s+")
 _MAX_ECHOED_CHARACTERS: Final = 400
+# One for all models: a lock of its own would be lost when LangChain copies a model.
 _script_lock: Final = threading.Lock()
-
-
-class ScriptedError(Exception):
-    """A refusal of a server that does not exist.
-
-    Attributes:
-        status_code: as of HTTP.
-        retry_after: seconds that the server asks to wait, or None.
-    """
-
-    def __init__(self, status_code: int, retry_after: float | None = None) -> None:
-        super().__init__(status_code, retry_after)
-        self.status_code = status_code
-        self.retry_after = retry_after
-
-    def __str__(self) -> str:
-        """What a provider would say."""
-        return f"scripted error {self.status_code}"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolUse:
-    """A tool call. `arguments` is a mapping, or a text as a confused model would write it."""
-
-    name: str
-    arguments: Mapping[str, Any] | str = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply after `delay` seconds: a text, tool calls, or both. A stream takes the delay for all its words."""
-
-    text: str = ""
-    calls: Sequence[ToolUse] = ()
-    delay: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Fail:
-    """A failure after `delay` seconds: an exception, its class, or an HTTP status such as 429."""
-
-    error: BaseException | type[BaseException] | int
-    retry_after: float | None = None
-    delay: float = 0.0
-
-    def exception(self) -> BaseException:
-        """What is raised."""
-        if isinstance(self.error, int):
-            return ScriptedError(self.error, self.retry_after)
-        return self.error() if isinstance(self.error, type) else self.error
-
-
-Line = str | Reply | ToolUse | Fail | BaseException | Callable[[Sequence[BaseMessage]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +71,7 @@ class ScriptedChatModel(BaseChatModel):
 
     @classmethod
     def match(cls, rules: Mapping[Any, Any], default: Any = None, **fields: Any) -> ScriptedChatModel:
-        """A model that answers by what it is asked.
+        """Make a model that answers by what it is asked.
 
         A key fits when its text is in the system or user prompt (in any case), when the regular expression is found
         there, or when the function of the messages is true; the first that fits counts. A list as the answer is played
@@ -148,42 +93,43 @@ class ScriptedChatModel(BaseChatModel):
         return "scripted"
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
-        take = self._take(messages, kwargs)
-        time.sleep(take.delay)
-        return take.result()
+        reply = self._answer(messages, kwargs)
+        time.sleep(reply.delay)
+        return reply.to_result()
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
-        take = self._take(messages, kwargs)
-        await asyncio.sleep(take.delay)
-        return take.result()
+        reply = self._answer(messages, kwargs)
+        await asyncio.sleep(reply.delay)
+        return reply.to_result()
 
     async def _astream(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        take = self._take(messages, kwargs)
-        if take.error is not None:
-            await asyncio.sleep(take.delay)
-            raise take.error
-        chunks = take.chunks()
+        reply = self._answer(messages, kwargs)
+        if reply.error is not None:
+            await asyncio.sleep(reply.delay)
+            raise reply.error
+        chunks = reply.to_chunks()
         for chunk in chunks:
-            await asyncio.sleep(take.delay / len(chunks))
+            await asyncio.sleep(reply.delay / len(chunks))
             yield chunk
 
-    def _take(self, messages: Sequence[BaseMessage], kwargs: Mapping[str, Any]) -> _ScriptedReply:
-        """Record a request and play what the script has for it."""
+    def _answer(self, messages: Sequence[BaseMessage], kwargs: Mapping[str, Any]) -> ScriptedReply:
+        """Record a request, and make the reply that the script has for it."""
         tools = tuple(each["function"]["name"] for each in kwargs.get("tools", ()))
         with _script_lock:
             self._calls.append(ScriptedCall(extract_text(messages[-1].content), tuple(messages), tools))
             number = len(self._calls)
-            line = self._choose(messages)
-        while callable(line) and not isinstance(line, type):
-            line = line(messages)
-        return _ScriptedReply(line, messages, number, self.model_name, kwargs.get("max_tokens", self.max_tokens))
+            entry = self._choose_entry(messages)
+        while callable(entry) and not isinstance(entry, type):
+            entry = entry(messages)
+        return ScriptedReply(entry, messages, number, self.model_name, kwargs.get("max_tokens", self.max_tokens))
 
-    def _choose(self, messages: Sequence[BaseMessage]) -> Any:
-        opening = "\n".join(extract_text(each.content) for each in messages[:2] if each.type in ("system", "human"))
-        for number, (pattern, lines) in enumerate(self.rules):
-            if _matches(pattern, opening, messages):
-                is_list = isinstance(lines, list | tuple)
-                return self._next(lines, (number, opening), messages) if is_list else lines
+    def _choose_entry(self, messages: Sequence[BaseMessage]) -> Any:
+        """Choose the entry of the script for a request: by the rules, else the next reply, else the default."""
+        prompts = "\n".join(extract_text(each.content) for each in messages[:2] if each.type in ("system", "human"))
+        for number, (pattern, answer) in enumerate(self.rules):
+            if _matches(pattern, prompts, messages):
+                is_list = isinstance(answer, list | tuple)
+                return self._choose_next(answer, (number, prompts), messages) if is_list else answer
         position = self._positions.get("replies", 0)
         if position < len(self.replies):
             self._positions["replies"] = position + 1
@@ -196,109 +142,32 @@ class ScriptedChatModel(BaseChatModel):
             else f"The script has no answer to {extract_text(messages[-1].content)[:200]!r}. Add a rule, or a default."
         )
 
-    def _next(self, lines: Sequence[Any], scene: Any, messages: Sequence[BaseMessage]) -> Any:
-        position = self._positions.get(scene, 0)
+    def _choose_next(self, entries: Sequence[Any], conversation: Any, messages: Sequence[BaseMessage]) -> Any:
+        """Choose the next of the entries that one rule has for a conversation, which its prompts tell from others."""
+        position = self._positions.get(conversation, 0)
         is_first_turn = all(each.type != "ai" for each in messages)
-        if is_first_turn and (position >= len(lines) or not isinstance(lines[position - 1], Fail)):
+        if is_first_turn and (position >= len(entries) or not isinstance(entries[position - 1], Fail)):
             position = 0
-        if position >= len(lines):
-            raise LookupError(f"The script has {len(lines)} answers here, and the conversation went on.")
-        self._positions[scene] = position + 1
-        return lines[position]
-
-
-class _ScriptedReply:
-    """One answer, played."""
-
-    def __init__(
-        self, line: Any, messages: Sequence[BaseMessage], number: int, model_name: str, most: int | None
-    ) -> None:
-        self.error: BaseException | None = None
-        reply = Reply()
-        match line:
-            case str():
-                reply = Reply(line)
-            case ToolUse():
-                reply = Reply(calls=[line])
-            case Reply():
-                reply = line
-            case Fail():
-                self.error = line.exception()
-                reply = Reply(delay=line.delay)
-            case BaseException():
-                self.error = line
-            case _:
-                raise TypeError(f"A script takes texts, Reply, ToolUse and Fail, not {type(line).__name__}.")
-        self.delay = reply.delay
-        said = [reply.text, *(_json(call.arguments) for call in reply.calls)]
-        self.text, *arguments = kept = _cut_to_tokens(said, most)
-        self._calls = [
-            (f"call_{number}_{place}", call.name, text)
-            for place, (call, text) in enumerate(zip(reply.calls, arguments, strict=False))
-        ]
-        read = sum(count_tokens(extract_text(each.content)) for each in messages)
-        written = count_tokens(self.text) + sum(count_tokens(arguments) for _, _, arguments in self._calls)
-        self._usage = UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
-        finish_reason = "length" if kept != said else "tool_calls" if self._calls else "stop"
-        self._metadata = {"model_name": model_name, "finish_reason": finish_reason, "model_provider": "scripted"}
-
-    def result(self) -> ChatResult:
-        """The reply in one piece; raises what the script says."""
-        if self.error is not None:
-            raise self.error
-        whole = sum((chunk.message for chunk in self.chunks()[1:]), self.chunks()[0].message)
-        return ChatResult(generations=[ChatGeneration(message=message_chunk_to_message(whole))])
-
-    def chunks(self) -> list[ChatGenerationChunk]:
-        """The reply word by word, then its tool calls, then its usage."""
-        messages = [AIMessageChunk(content=piece) for piece in _PIECE.findall(self.text)]
-        messages += [
-            AIMessageChunk(
-                content="", tool_call_chunks=[ToolCallChunk(name=name, args=arguments, id=identity, index=index)]
-            )
-            for index, (identity, name, arguments) in enumerate(self._calls)
-        ]
-        last = AIMessageChunk(
-            content="", usage_metadata=self._usage, response_metadata=self._metadata, chunk_position="last"
-        )
-        return [ChatGenerationChunk(message=each) for each in [*messages, last]]
-
-
-def count_tokens(text: str) -> int:
-    """Words and punctuation marks: the same for every script, on every machine."""
-    return len(_TOKEN.findall(text))
-
-
-def _cut_to_tokens(texts: Sequence[str], most: int | None) -> list[str]:
-    """The texts up to so many tokens in all; those after the end are missing, but for the first."""
-    kept: list[str] = []
-    for text in texts:
-        ends = [token.end() for token in _TOKEN.finditer(text)]
-        if most is not None and len(ends) > most:
-            return [*kept, text[: ends[most - 1]]] if most else (kept or [""])
-        kept.append(text)
-        most = None if most is None else most - len(ends)
-    return kept
+        if position >= len(entries):
+            raise LookupError(f"The script has {len(entries)} answers here, and the conversation went on.")
+        self._positions[conversation] = position + 1
+        return entries[position]
 
 
 def make_echo_model() -> ScriptedChatModel:
-    """What the spec ``scripted`` stands for: an answer to everything, which says that nobody thought about it."""
+    """Make what the spec ``scripted`` stands for: an answer to everything, which says that nobody thought about it."""
     return ScriptedChatModel(default=_echo)
 
 
 def _echo(messages: Sequence[BaseMessage]) -> str:
-    said = extract_text(messages[-1].content).strip()
-    excerpt = said if len(said) <= _MAX_ECHOED_CHARACTERS else said[:_MAX_ECHOED_CHARACTERS] + " ..."
+    text = extract_text(messages[-1].content).strip()
+    excerpt = text if len(text) <= _MAX_ECHOED_CHARACTERS else text[:_MAX_ECHOED_CHARACTERS] + " ..."
     return f"[scripted: no model was asked] {excerpt}"
 
 
-def _matches(pattern: Any, opening: str, messages: Sequence[BaseMessage]) -> bool:
+def _matches(pattern: Any, prompts: str, messages: Sequence[BaseMessage]) -> bool:
     if isinstance(pattern, str):
-        return pattern.casefold() in opening.casefold()
+        return pattern.casefold() in prompts.casefold()
     if isinstance(pattern, re.Pattern):
-        return pattern.search(opening) is not None
+        return pattern.search(prompts) is not None
     return bool(pattern(messages))
-
-
-def _json(arguments: Mapping[str, Any] | str) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(dict(arguments))

@@ -1,4 +1,4 @@
-"""What a recording keeps of a model: how a run names it, and what its port says of itself (E42)."""
+"""What a recording keeps of a model: its name, and what its port says of itself (E42)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class PortInfo:
     warning: str | None = None
 
     @classmethod
-    def of(cls, port: ChatPort) -> PortInfo:
-        """As the port is now."""
+    def from_port(cls, port: ChatPort) -> PortInfo:
+        """Read the attributes that the port has now."""
         return PortInfo(**{each.name: getattr(port, each.name) for each in fields(PortInfo)})
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> PortInfo:
-        """As `to_document` has written it."""
+        """Read what `to_document` has written."""
         facts = {name: document[name] for name in _RECORDED_FIELDS}
         for name, value in facts.items():
             if not isinstance(value, _RECORDED_FIELDS[name]):
@@ -49,17 +49,16 @@ class PortInfo:
         return PortInfo(**facts)
 
     def to_document(self) -> dict[str, Any]:
-        """All but the warning, which is about requests."""
+        """Convert all but the warning, which is about requests that nobody makes in a replay."""
         return {name: getattr(self, name) for name in _RECORDED_FIELDS}
 
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """All of them, by name."""
+    def to_attributes(self) -> dict[str, Any]:
+        """List all of them, by name."""
         return {each.name: getattr(self, each.name) for each in fields(PortInfo)}
 
 
 def to_recorded_name(llm: Any) -> str:
-    """How a recording calls a model object or spec: the same on each machine, without keys."""
+    """Convert a model object or spec to its name in a recording: the same on each machine, without keys."""
     if not isinstance(llm, str | Mapping):
         core = find_core_model(llm)
         return mask(f"{type(core).__name__} {find_model_name(core)}")

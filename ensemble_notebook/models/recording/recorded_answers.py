@@ -12,13 +12,11 @@ from typing import Any
 
 from ensemble_notebook.domain.seams.chat_port import ModelReply
 from ensemble_notebook.errors import ReplayError
-from ensemble_notebook.models.recording.exchange import (
-    RecordedExchange,
-    Request,
+from ensemble_notebook.models.recording.exchange import ModelRequest, RecordedExchange, to_reply_parts
+from ensemble_notebook.models.recording.exchange_documents import (
     outcome_from_document,
     request_from_document,
     result_from_document,
-    to_reply_parts,
 )
 from ensemble_notebook.models.recording.port_info import PortInfo
 from ensemble_notebook.models.recording.recording_format import Document, describe_remedy, read_documents
@@ -41,10 +39,10 @@ class RecordedAnswers:
                 self._add(document.content)
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 raise ReplayError(self._describe_incomplete(document, error)) from error
-        self._by_request: dict[Request, list[RecordedExchange]] = defaultdict(list)
+        self._by_request: dict[ModelRequest, list[RecordedExchange]] = defaultdict(list)
         for exchange in self._exchanges.values():
             self._by_request[exchange.request].append(exchange)
-        self._taken: dict[Request, int] = defaultdict(int)
+        self._taken_counts: dict[ModelRequest, int] = defaultdict(int)
 
     def _add(self, content: Mapping[str, Any]) -> None:
         if "llm" in content:
@@ -56,7 +54,7 @@ class RecordedAnswers:
             number=number, request=self._request(content), outcome=outcome, pieces=pieces, seconds=seconds
         )
 
-    def _request(self, content: Mapping[str, Any]) -> Request:
+    def _request(self, content: Mapping[str, Any]) -> ModelRequest:
         if "repeats" in content:
             return self._exchanges[content["repeats"]].request
         if "continues" not in content:
@@ -73,28 +71,28 @@ class RecordedAnswers:
             f"{self.path}, line {document.line}: here the recording is not whole: {wrong}. {describe_remedy(self.path)}"
         )
 
-    def take(self, request: Request) -> RecordedExchange:
-        """The exchange that answers a request; equal ones are answered in the order of the recording.
+    def take(self, request: ModelRequest) -> RecordedExchange:
+        """Take the exchange that answers a request; equal ones are answered in the order of the recording.
 
         Raises:
             ReplayError: there is none, or none left; shows what differs.
         """
         equal = self._by_request.get(request, [])
-        taken = self._taken[request]
+        taken = self._taken_counts[request]
         if taken == len(equal):
-            raise ReplayError(self._refusal(request, equal))
-        self._taken[request] = taken + 1
+            raise ReplayError(self._describe_missing(request, equal))
+        self._taken_counts[request] = taken + 1
         return equal[taken]
 
-    def _refusal(self, request: Request, equal: Sequence[RecordedExchange]) -> str:
+    def _describe_missing(self, request: ModelRequest, equal: Sequence[RecordedExchange]) -> str:
         if equal:
             times = "once" if len(equal) == 1 else f"{len(equal)} times"
             return (
                 f"The recording {self.path} answers this request {times} (exchange {equal[0].number}), and now it was "
                 f"made once more. {describe_remedy(self.path)}"
             )
-        llm = request[0][1]
-        closest = find_nearest(request, (each for each in self._exchanges.values() if each.request[0][1] == llm))
+        llm = request[0].text
+        closest = find_nearest(request, (each for each in self._exchanges.values() if each.request[0].text == llm))
         if closest is None:
             return f"The recording {self.path} has no request to the model {llm}. {describe_remedy(self.path)}"
         return (

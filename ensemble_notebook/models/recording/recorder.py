@@ -22,10 +22,8 @@ from ensemble_notebook.domain.seams.chat_port import (
     ToolSpec,
 )
 from ensemble_notebook.errors import EnsembleError, ValidationError, get_message
-from ensemble_notebook.models.recording.exchange import (
-    CancelledRequest,
-    FailedRequest,
-    Outcome,
+from ensemble_notebook.models.recording.exchange import CancelledRequest, FailedRequest, Outcome
+from ensemble_notebook.models.recording.exchange_documents import (
     outcome_to_document,
     request_to_document,
     result_to_document,
@@ -54,7 +52,7 @@ class RecordingWriter:
         self._models.add(llm)
 
     def add_exchange(self, request: Mapping[str, Any], outcome: Outcome, pieces: Sequence[str], seconds: float) -> int:
-        """Write down an exchange; gives back its number."""
+        """Write down an exchange, and give back its number."""
         self._count += 1
         facts = outcome_to_document(outcome, pieces)
         # The seconds come last: a document without them was cut off.
@@ -85,18 +83,18 @@ class RecordingSource:
 
     def __init__(self, source: ChatSource, path: str | os.PathLike[str]) -> None:
         self._source = source
-        self._file = RecordingWriter(_checked(Path(path).expanduser().absolute()))
+        self._file = RecordingWriter(_check_path(Path(path).expanduser().absolute()))
 
     def check(self, llm: Any) -> None:
-        """As the source that is recorded."""
+        """Check as the source that is recorded does."""
         self._source.check(llm)
 
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> RecordingPort:
-        """The port of the source, which writes down what goes through it."""
+        """Make a port of the source's, which writes down what goes through it."""
         port = await self._source.prepare(llm, notice)
-        info, name = PortInfo.of(port), to_recorded_name(llm)
+        info, name = PortInfo.from_port(port), to_recorded_name(llm)
         self._file.add_model(name, info)
-        return RecordingPort(**info.attributes, port=port, llm=name, file=self._file)
+        return RecordingPort(**info.to_attributes(), port=port, llm=name, file=self._file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,7 +113,7 @@ class RecordingPort(PortInfo):
         return RecordingConversation(self.port, self.port.open(system, user, tools, schema), request, self.file)
 
     def classify(self, error: Exception) -> Fault:
-        """As the port says."""
+        """Classify as the recorded port does."""
         return self.port.classify(error)
 
 
@@ -136,7 +134,7 @@ class RecordingConversation:
         self._request.setdefault("results", []).append(result_to_document(call, text))
 
     def input_bound(self) -> int:
-        """As the conversation that is recorded."""
+        """Tell what the conversation that is recorded tells."""
         return self._conversation.input_bound()
 
     async def reply(
@@ -145,34 +143,38 @@ class RecordingConversation:
         """Ask for the next reply; it is written down before anybody sees it, and so is a failure."""
         pieces: list[str] = []
 
-        def hear(piece: str) -> None:
+        def take_piece(piece: str) -> None:
             pieces.append(piece)
             if on_token is not None:
                 on_token(piece)
 
-        began = time.monotonic()
+        started = time.monotonic()
 
-        def note(outcome: Outcome) -> int:
-            return self._file.add_exchange(self._request, outcome, pieces, time.monotonic() - began)
+        def write(outcome: Outcome) -> int:
+            return self._file.add_exchange(self._request, outcome, pieces, time.monotonic() - started)
 
         try:
-            reply = await self._conversation.reply(None if on_token is None else hear, max_tokens=max_tokens)
+            reply = await self._conversation.reply(None if on_token is None else take_piece, max_tokens=max_tokens)
         except Exception as error:
-            self._request = {"repeats": note(_failed(error, self._port.classify(error)))}
+            self._request = {"repeats": write(_to_failed_request(error, self._port.classify(error)))}
             raise
         except BaseException:
-            note(CancelledRequest())
+            write(CancelledRequest())
             raise
-        self._request = {"continues": note(reply)}
+        self._request = {"continues": write(reply)}
         return reply
 
 
-def _failed(error: Exception, fault: Fault) -> FailedRequest:
+def _to_failed_request(error: Exception, fault: Fault) -> FailedRequest:
     return FailedRequest(type(error).__name__, get_message(error), fault)
 
 
-def _checked(file: Path) -> Path:
-    """A path at which a recording can be made."""
+def _check_path(file: Path) -> Path:
+    """Give back a path at which a recording can be made.
+
+    Raises:
+        ValidationError: it is none.
+    """
     if file.is_dir():
         raise ValidationError(f"The recording {file} is a folder. Name a file in it.")
     if not file.parent.is_dir():

@@ -133,7 +133,7 @@ def _is_block(text: str) -> bool:
 
 
 def read_documents(path: Path) -> list[Document]:
-    """The documents of a file after its header.
+    """Read the documents of a file after its header.
 
     Raises:
         ReplayError: the file is not there, no recording, of a newer version, or broken; names the line.
@@ -148,13 +148,13 @@ def read_documents(path: Path) -> list[Document]:
     _check_header(path, first)
     documents, line = [], first.count("\n") + 1
     for number, part in enumerate(parts, start=1):
-        documents.append(Document(line + 1, _loaded(path, part, line, is_last=number == len(parts))))
+        documents.append(Document(line + 1, _parse_document(path, part, line, is_last=number == len(parts))))
         line += 1 + part.count("\n")
     return documents
 
 
 def describe_remedy(path: Path) -> str:
-    """What to do where a recording is of no use."""
+    """Describe what to do where a recording is of no use."""
     return f"Record anew: run(record={str(path)!r})."
 
 
@@ -171,8 +171,8 @@ def _check_header(path: Path, first: str) -> None:
         )
 
 
-def _loaded(path: Path, text: str, line: int, *, is_last: bool) -> Mapping[str, Any]:
-    """The content of one document; `line` is that of its separator."""
+def _parse_document(path: Path, text: str, line: int, *, is_last: bool) -> Mapping[str, Any]:
+    """Parse the content of one document; `line` is that of its separator."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -181,12 +181,12 @@ def _loaded(path: Path, text: str, line: int, *, is_last: bool) -> Mapping[str, 
     except YAMLError as error:
         mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
         at = line + 1 + (mark.line if mark is not None else 0)
-        raise ReplayError(_broken(path, at, getattr(error, "problem", None) or str(error), is_last)) from error
+        raise ReplayError(_describe_broken(path, at, getattr(error, "problem", None) or str(error), is_last)) from error
     if not isinstance(content, Mapping):
-        raise ReplayError(_broken(path, line + 1, "a document is a mapping", is_last))
+        raise ReplayError(_describe_broken(path, line + 1, "a document is a mapping", is_last))
     return content
 
 
-def _broken(path: Path, line: int, problem: str, is_last: bool) -> str:
+def _describe_broken(path: Path, line: int, problem: str, is_last: bool) -> str:
     where = "ends in the middle of an exchange" if is_last else "is broken here"
     return f"{path}, line {line}: the recording {where} ({' '.join(problem.split())}). {describe_remedy(path)}"

@@ -27,8 +27,8 @@ from ensemble_notebook.models.openai.response_schema import make_response_format
 from ensemble_notebook.models.recording.exchange import (
     CancelledRequest,
     FailedRequest,
+    ModelRequest,
     RecordedExchange,
-    Request,
     make_request,
     to_reply_parts,
     to_result_part,
@@ -52,7 +52,7 @@ class ReplayedError(Exception):
     fault: Fault
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The class is made again by its name."""
+        """Pickle it by the name of its class, which is made again."""
         return _make_replayed_error, (FailedRequest(type(self).__name__, str(self), self.fault),)
 
 
@@ -76,10 +76,10 @@ class ReplaySource:
     def __init__(self, path: str | os.PathLike[str], *, pace: float = 0.0) -> None:
         self._answers = RecordedAnswers(Path(path).expanduser().absolute())
         self._pace = pace
-        self._has_told = False
+        self._has_noticed = False
 
     def check(self, llm: Any) -> None:
-        """Whether a spec is one. Keys, files and servers need not be there.
+        """Check whether a spec is one. Keys, files and servers need not be there.
 
         Raises:
             ValidationError: it is none.
@@ -88,7 +88,7 @@ class ReplaySource:
         to_recorded_name(llm)
 
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ReplayPort:
-        """The port of a model in the recording.
+        """Make the port of a model in the recording.
 
         Raises:
             ReplayError: the recording has no such model.
@@ -101,10 +101,10 @@ class ReplaySource:
                 f"The recording {self._answers.path} has no model {name}; it has: {known}. "
                 f"Use the same model, or record anew: run(record={str(self._answers.path)!r})."
             )
-        if not self._has_told:
-            self._has_told = True
+        if not self._has_noticed:
+            self._has_noticed = True
             notice(f"Replaying {self._answers.path.name}: no model is asked.")
-        return ReplayPort(**models[name].attributes, llm=name, answers=self._answers, pace=self._pace)
+        return ReplayPort(**models[name].to_attributes(), llm=name, answers=self._answers, pace=self._pace)
 
 
 def _protect_key(llm: Any) -> None:
@@ -132,7 +132,7 @@ class ReplayPort(PortInfo):
         return ReplayConversation(self.answers, request, bound, self.pace)
 
     def _bound_option_tokens(self, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None) -> int:
-        """As of the port that was recorded, so that a budget is used up at the same request (E36)."""
+        """Bound as the port that was recorded does, so that a budget is used up at the same request (E36)."""
         if self.is_scripted:
             return 0
         options: list[dict[str, Any]] = []
@@ -143,7 +143,7 @@ class ReplayPort(PortInfo):
         return bound_option_tokens(options)
 
     def classify(self, error: Exception) -> Fault:
-        """What it meant when it was recorded; a refusal of the recording has cost nothing."""
+        """Tell what the error meant when it was recorded; a refusal of the recording has cost nothing."""
         if isinstance(error, ReplayedError):
             return error.fault
         if isinstance(error, ReplayError):
@@ -154,7 +154,7 @@ class ReplayPort(PortInfo):
 class ReplayConversation:
     """A `Conversation` with a recording."""
 
-    def __init__(self, answers: RecordedAnswers, request: Request, bound: int, pace: float) -> None:
+    def __init__(self, answers: RecordedAnswers, request: ModelRequest, bound: int, pace: float) -> None:
         self._answers = answers
         self._request = request
         self._bound = bound
@@ -166,7 +166,7 @@ class ReplayConversation:
         self._bound += _bound_message_tokens(text, name=call.name, tool_call_id=call.id)
 
     def input_bound(self) -> int:
-        """Tokens that the next request could have had at most."""
+        """Bound the tokens that the next request could have had."""
         return self._bound
 
     async def reply(
@@ -175,7 +175,7 @@ class ReplayConversation:
         *,
         max_tokens: int | None = None,  # noqa: ARG002 - depends on what others had spent by then: no part of the request
     ) -> ModelReply:
-        """What came of the same request in the recording: its reply, or its failure.
+        """Give what came of the same request in the recording: its reply, or its failure.
 
         Raises:
             ReplayError: the recording has no answer.
@@ -213,8 +213,8 @@ def _bound_message_tokens(text: str, **more: Any) -> int:
 
 async def _stream_pieces(pieces: Iterable[str], seconds: float, on_token: Callable[[str], None] | None) -> None:
     """Take the time of a reply; give its pieces to whoever listens."""
-    heard = [piece for piece in pieces if piece] if on_token is not None else []
-    for piece in heard or ("",):
-        await asyncio.sleep(seconds / max(1, len(heard)))
+    listened_pieces = [piece for piece in pieces if piece] if on_token is not None else []
+    for piece in listened_pieces or ("",):
+        await asyncio.sleep(seconds / max(1, len(listened_pieces)))
         if piece and on_token is not None:
             on_token(piece)

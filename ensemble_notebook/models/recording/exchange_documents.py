@@ -1,0 +1,177 @@
+"""Exchanges as the documents of a recording, and back (E42).
+
+The two functions of each pair are inverse, but for secrets. Knows the fields of documents; how they are laid out in a
+file is known to `recording_format`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final
+
+from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
+from ensemble_notebook.models.recording.exchange import (
+    CancelledRequest,
+    FailedRequest,
+    ModelRequest,
+    Outcome,
+    RequestPart,
+    make_request,
+    mask_json,
+    to_result_part,
+)
+from ensemble_notebook.models.recording.recording_format import InlineValue
+
+_USAGE_DEFAULTS: Final = {each.name: each.default for each in fields(TokenUsage)}
+
+
+def request_to_document(
+    llm: str, system: str, user: str, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Convert the request that begins a conversation."""
+    document: dict[str, Any] = {"model": llm, "system": mask(system), "user": mask(user)}
+    if tools:
+        document["tools"] = [_tool_to_document(tool) for tool in tools]
+    if schema is not None:
+        document["schema"] = InlineValue(mask_json(schema))
+    return document
+
+
+def request_from_document(document: Mapping[str, Any]) -> ModelRequest:
+    """Read the request that a document holds."""
+    tools = [_tool_from_document(each) for each in document.get("tools", ())]
+    return make_request(
+        _read_text(document, "model"),
+        _read_text(document, "system"),
+        _read_text(document, "user"),
+        tools,
+        document.get("schema"),
+    )
+
+
+def _tool_to_document(tool: ToolSpec) -> dict[str, Any]:
+    parameters = InlineValue(mask_json(tool.parameters))
+    return {"name": tool.name, "description": mask(tool.description), "parameters": parameters}
+
+
+def _tool_from_document(document: Mapping[str, Any]) -> ToolSpec:
+    description = _read_text(document, "description")
+    return ToolSpec(name=_read_text(document, "name"), description=description, parameters=document["parameters"])
+
+
+def result_to_document(call: ToolCall, text: str) -> dict[str, Any]:
+    """Convert the result of a tool call."""
+    return {"call": call.id, "tool": call.name, "text": mask(text)}
+
+
+def result_from_document(document: Mapping[str, Any]) -> RequestPart:
+    """Read the result of a tool call, as its part of a request."""
+    return to_result_part(_read_text(document, "call"), _read_text(document, "tool"), _read_text(document, "text"))
+
+
+def outcome_to_document(outcome: Outcome, pieces: Sequence[str]) -> dict[str, Any]:
+    """Convert what came of a request: a ``reply``, a ``fault``, or that it was ``stopped``."""
+    match outcome:
+        case ModelReply():
+            return {"reply": _reply_to_document(outcome, pieces)}
+        case FailedRequest():
+            return {"fault": _failed_to_document(outcome)}
+        case CancelledRequest():
+            return {"stopped": True}
+
+
+def outcome_from_document(document: Mapping[str, Any]) -> tuple[Outcome, tuple[str, ...]]:
+    """Read the outcome, and the pieces of a streamed reply."""
+    if document.get("stopped"):
+        return CancelledRequest(), ()
+    if "fault" in document:
+        return _failed_from_document(document["fault"]), ()
+    return _reply_from_document(document["reply"])
+
+
+def _failed_to_document(failed: FailedRequest) -> dict[str, Any]:
+    fault = failed.fault
+    facts = {
+        "error": failed.error,
+        "message": mask(failed.message),
+        "reason": mask(fault.reason),
+        "is_transient": fault.is_transient,
+        "retry_after_s": fault.retry_after_s,
+        "advice": fault.advice,
+    }
+    return _without_unknown(facts) | {"usage": _usage_to_document(fault.usage)}
+
+
+def _failed_from_document(document: Mapping[str, Any]) -> FailedRequest:
+    fault = Fault(
+        reason=_read_text(document, "reason"),
+        is_transient=bool(document["is_transient"]),
+        retry_after_s=document.get("retry_after_s"),
+        usage=TokenUsage(**document["usage"]),
+        advice=document.get("advice"),
+    )
+    return FailedRequest(_read_text(document, "error"), _read_text(document, "message"), fault)
+
+
+def _reply_to_document(reply: ModelReply, pieces: Sequence[str]) -> dict[str, Any]:
+    text = mask(reply.text)
+    calls = [
+        InlineValue({"id": call.id, "name": call.name, "arguments": mask_json(call.arguments)})
+        for call in reply.tool_calls
+    ]
+    # Where something is masked, the pieces are those of another text.
+    lengths = InlineValue([len(piece) for piece in pieces]) if pieces and text == reply.text else None
+    facts = {
+        "text": text,
+        "tool_calls": calls or None,
+        "model": reply.model,
+        "finish_reason": reply.finish_reason,
+        "pieces": lengths,
+    }
+    return _without_unknown(facts) | {"usage": _usage_to_document(reply.usage)}
+
+
+def _reply_from_document(document: Mapping[str, Any]) -> tuple[ModelReply, tuple[str, ...]]:
+    text = _read_text(document, "text")
+    calls = (
+        ToolCall(id=_read_text(each, "id"), name=_read_text(each, "name"), arguments=each["arguments"])
+        for each in document.get("tool_calls", ())
+    )
+    reply = ModelReply(
+        text=text,
+        tool_calls=tuple(calls),
+        usage=TokenUsage(**document["usage"]),
+        model=document.get("model"),
+        finish_reason=document.get("finish_reason"),
+    )
+    return reply, _split_pieces(text, document.get("pieces", ()))
+
+
+def _split_pieces(text: str, lengths: Sequence[int]) -> tuple[str, ...]:
+    """Split the text into pieces of these lengths; in one piece where somebody has edited the text."""
+    if sum(lengths) != len(text):
+        return (text,)
+    pieces, start = [], 0
+    for length in lengths:
+        pieces.append(text[start : start + length])
+        start += length
+    return tuple(pieces)
+
+
+def _usage_to_document(usage: TokenUsage) -> InlineValue:
+    counts = ((name, getattr(usage, name), default) for name, default in _USAGE_DEFAULTS.items())
+    return InlineValue({name: value for name, value, default in counts if value != default})
+
+
+def _without_unknown(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _read_text(document: Mapping[str, Any], name: str) -> str:
+    value = document[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, got {value!r}")
+    return value
