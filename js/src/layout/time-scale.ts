@@ -85,7 +85,10 @@ export function ticks(window: TimeWindow, width: number, apart: number): Tick[] 
   return found;
 }
 
-/** A moment in the unit its step calls for: `350 ms`, `1.2 s`, `20 s`, `1:20`, `1:02:00`. */
+/**
+ * A moment in the unit its step calls for: `350 ms`, `1.2 s`, `20 s`, `1:20`, `1:02:00`. `formatDuration` rounds to what a
+ * person takes in, which would give two ticks of a deep zoom the same label.
+ */
 export function tickLabel(ms: number, step: number): string {
   if (ms === 0) return "0 s";
   if (ms < 1000) return `${ms} ms`;
