@@ -63,7 +63,7 @@ def price_problems(ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing,
     budget = ensemble.budget
     if budget is None or budget.max_cost is None or budget.allow_unknown_cost:
         return
-    used = {llm_key(llm): llm for node in graph.workers for llm in (node.llm, node.fallback_llm) if llm is not None}
+    used = {llm_key(llm): llm for node in graph.all_tasks for llm in (node.llm, node.fallback_llm) if llm is not None}
     used |= {llm_key(member.llm): member.llm for member in graph.team}
     sample = TokenUsage(input_tokens=1, output_tokens=1)
     for llm in used.values():
@@ -76,7 +76,7 @@ def price_problems(ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing,
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _AgentShare:
     """Something for one agent to do: tokens of its first request, and how many replies it may take.
 
     Attributes:
@@ -122,22 +122,22 @@ class _Estimator:
         self._has_manager = ensemble.workflow is Workflow.HIERARCHICAL
 
     def tasks(self) -> Iterator[TaskEstimate]:
-        for node in self._graph.workers:
+        for node in self._graph.all_tasks:
             yield self._task(node)
         if self._has_manager:
             for member in self._graph.team:
-                yield self._worker(member.agent)
+                yield self._estimate_worker(member.agent)
 
     def _task(self, node: TaskNode) -> TaskEstimate:
         if node.agent is None:
             return TaskEstimate(name=node.name, agent=node.role, model=None, cost=_FREE)
         is_sure = not node.when and (node.phase is None or not self._graph.phases[node.phase].when)
-        jobs = [self._job(node, node.agent, node.llm, is_sure)]
+        shares = [self._size_share(node, node.agent, node.llm, is_sure)]
         if node.task.fallback is not None:
-            jobs.append(self._job(node, node.task.fallback, node.fallback_llm, is_sure=False))
-        return self._estimate(node.name, node.role, jobs)
+            shares.append(self._size_share(node, node.task.fallback, node.fallback_llm, is_sure=False))
+        return self._estimate(node.name, node.role, shares)
 
-    def _job(self, node: TaskNode, agent: Agent, llm: Any, is_sure: bool) -> _Job:
+    def _size_share(self, node: TaskNode, agent: Agent, llm: Any, is_sure: bool) -> _AgentShare:
         task = node.task
         description, expected = render(task.description, self._values), render(task.expected_output, self._values)
         instructions = "" if task.output_type is None else get_output_format(task.output_type).instructions
@@ -154,9 +154,9 @@ class _Estimator:
         rounds = 1 + (task.max_output_retries if task.output_type is not None else 0)
         if tools or agent.allow_delegation or self._has_manager:
             rounds += agent.max_iterations + WARNINGS_BEFORE_END
-        return _Job(self._identity(llm), prompt, rounds, is_sure)
+        return _AgentShare(self._identity(llm), prompt, rounds, is_sure)
 
-    def _worker(self, agent: Agent) -> TaskEstimate:
+    def _estimate_worker(self, agent: Agent) -> TaskEstimate:
         """What a worker may be asked for by the manager, whose words are at most as long as a reply."""
         tools = Toolbox(agent.tools).specs
         size = _size(
@@ -167,8 +167,8 @@ class _Estimator:
         )
         rounds = 1 + (agent.max_iterations + WARNINGS_BEFORE_END if tools else 0)
         prompt = Range(size.low, size.high + MAX_OUTPUT_TOKENS)
-        job = _Job(self._identity(resolve_llm(agent, self._ensemble)), prompt, rounds, is_sure=False)
-        return self._estimate(agent.role, agent.role, [job] * self._ensemble.manager_max_iterations)
+        share = _AgentShare(self._identity(resolve_llm(agent, self._ensemble)), prompt, rounds, is_sure=False)
+        return self._estimate(agent.role, agent.role, [share] * self._ensemble.manager_max_iterations)
 
     def _read(self, node: TaskNode) -> Range[int]:
         """The output of another task, in a prompt."""
@@ -176,29 +176,29 @@ class _Estimator:
             return Range(0, MAX_OUTPUT_TOKENS)
         return _reply(self._identity(node.llm))
 
-    def _estimate(self, name: str, role: str, jobs: list[_Job]) -> TaskEstimate:
-        total = TaskEstimate(name=name, agent=role, model=jobs[0].model.name, cost=_FREE)
-        for job in jobs:
-            cost = self._cost(job)
+    def _estimate(self, name: str, role: str, shares: list[_AgentShare]) -> TaskEstimate:
+        total = TaskEstimate(name=name, agent=role, model=shares[0].model.name, cost=_FREE)
+        for share in shares:
+            cost = self._cost(share)
             total = TaskEstimate(
                 name=name,
                 agent=role,
                 model=total.model,
-                llm_calls=total.llm_calls + Range(int(job.is_sure), job.rounds),
-                input_tokens=total.input_tokens + job.input_tokens,
-                output_tokens=total.output_tokens + job.output_tokens,
+                llm_calls=total.llm_calls + Range(int(share.is_sure), share.rounds),
+                input_tokens=total.input_tokens + share.input_tokens,
+                output_tokens=total.output_tokens + share.output_tokens,
                 cost=None if total.cost is None or cost is None else total.cost + cost,
             )
         return total
 
-    def _cost(self, job: _Job) -> Range[Decimal] | None:
-        low = self._price(job.model, job.input_tokens.low, job.output_tokens.low)
+    def _cost(self, share: _AgentShare) -> Range[Decimal] | None:
+        low = self._price(share.model, share.input_tokens.low, share.output_tokens.low)
         # All requests at the rate of the largest one, since some prices rise with the length of the prompt.
-        largest = self._price(job.model, job.largest_input, _reply(job.model).high)
+        largest = self._price(share.model, share.largest_input, _reply(share.model).high)
         if low is None or largest is None:
             return None
-        inputs = largest.input * job.input_tokens.high / job.largest_input
-        return Range(low.total, inputs + job.rounds * largest.output)
+        inputs = largest.input * share.input_tokens.high / share.largest_input
+        return Range(low.total, inputs + share.rounds * largest.output)
 
     def _price(self, model: ModelIdentity, inputs: int, outputs: int) -> Price | None:
         usage = TokenUsage(input_tokens=inputs, output_tokens=outputs)

@@ -125,7 +125,7 @@ def ensemble_tasks(ensemble: EnsembleDefinition) -> Sequence[Task]:
 
 def planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[PlannedAgent]:
     """Who takes part, once each: the ensemble's agents, then those of its tasks and their fallbacks, and the team."""
-    workers = [each for node in graph.workers for each in (node.agent, node.task.fallback) if each is not None]
+    workers = [each for node in graph.all_tasks for each in (node.agent, node.task.fallback) if each is not None]
     team = [member.agent for member in graph.team]
     manager = graph.tasks[0].agent if graph.managed else None
     for agent in dict.fromkeys((*ensemble.agents, *workers, *team)):
@@ -141,7 +141,7 @@ def planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Plann
 
 def _memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | None:
     """The ensemble's store, or one for this run alone; None where no task remembers anything."""
-    if not any(node.task.memory for node in graph.workers):
+    if not any(node.task.memory for node in graph.all_tasks):
         return None
     from ensemble_notebook.memory.in_memory_store import InMemoryStore
     from ensemble_notebook.memory.memory_conversion import to_memory
@@ -167,7 +167,7 @@ def _models(graph: Graph) -> Iterator[tuple[Any, tuple[Task | Agent | None, ...]
     """Every model that may be used, and the definitions that may have named it."""
     for member in graph.team:
         yield member.llm, (member.agent,)
-    for node in graph.workers:
+    for node in graph.all_tasks:
         yield node.llm, (node.task, node.task.agent)
         yield node.fallback_llm, (node.task.fallback,)
 
@@ -192,14 +192,14 @@ def _tool_problems(graph: Graph) -> Iterator[Problem]:
 
 def _holders(graph: Graph) -> Iterable[Agent | Task]:
     """The definitions that hold tools, once each."""
-    everybody = [each for node in graph.workers for each in (node.agent, node.task, node.task.fallback)]
+    everybody = [each for node in graph.all_tasks for each in (node.agent, node.task, node.task.fallback)]
     everybody += [member.agent for member in graph.team]
     return dict.fromkeys(each for each in everybody if each is not None and each.tools)
 
 
 def _type_problems(graph: Graph) -> Iterator[Problem]:
     """Output types that have no JSON schema."""
-    for node in graph.workers:
+    for node in graph.all_tasks:
         if node.task.output_type is None:
             continue
         try:

@@ -26,7 +26,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_plan
 from ensemble_notebook.domain.planning.graph import build_graph
-from ensemble_notebook.testing.step_writer import StepWriter
+from ensemble_notebook.testing.operation_writer import OperationWriter
 from ensemble_notebook.testing.work_writer import DelegationWriter
 
 _STATUS_OF: Final = {
@@ -36,7 +36,7 @@ _STATUS_OF: Final = {
 }
 
 
-class EventBuilder(DelegationWriter, StepWriter):
+class EventBuilder(DelegationWriter, OperationWriter):
     """Writes the events of one run, in the order and with the times that you tell it.
 
     Blocks open and close spans; ``seconds`` and `wait` move the clock; `beside` writes what happens at the same time::

@@ -182,8 +182,8 @@ def test_a_reviewer_has_a_name_and_a_model_and_no_place_in_the_list_e28() -> Non
         ("b.judge", "Senior Tech Writer", "openai:m", 1),
     ]
     assert names(graph) == ["agent_1", "agent_2"]
-    assert graph.workers == (*graph.tasks, *reviewers)
-    assert len({node.index for node in graph.workers}) == 4
+    assert graph.all_tasks == (*graph.tasks, *reviewers)
+    assert len({node.index for node in graph.all_tasks}) == 4
 
 
 def test_a_reviewer_is_told_how_to_answer_unless_its_text_says_so_e28() -> None:
@@ -200,4 +200,4 @@ def test_a_reviewer_is_told_how_to_answer_unless_its_text_says_so_e28() -> None:
 def test_a_function_that_reviews_is_no_worker_e28() -> None:
     graph = build_graph(EnsembleDefinition(phases=[Phase.of("a", Task.of("Hm"), review=len)]))
     assert graph.phases[0].reviewer is None
-    assert graph.workers == graph.tasks
+    assert graph.all_tasks == graph.tasks

@@ -79,8 +79,8 @@ class EnsembleBuilder:
         self._value_binder.binders = {
             **self._value_binder.binders,
             **dict.fromkeys((ValueKind.AGENTS, ValueKind.TASKS, ValueKind.PHASES, ValueKind.NAMES)),
-            ValueKind.AGENT: self._find_worker,
-            ValueKind.WORKER: self._find_worker,
+            ValueKind.AGENT: self._find_agent,
+            ValueKind.WORKER: self._find_agent,
             ValueKind.WHEN: self._make_conditions,
             ValueKind.PHASE_REVIEW: self._value_binder.make_part,
             ValueKind.REVIEWER: self._find_reviewer,
@@ -186,7 +186,7 @@ class EnsembleBuilder:
 
     # references inside the cell
 
-    def _find_worker(self, _: Section, __: Key, value: ScalarNode | Section) -> Agent:
+    def _find_agent(self, _: Section, __: Key, value: ScalarNode | Section) -> Agent:
         """An agent by its name, or one that stands where it is used."""
         return (
             self._make_agent(value) if isinstance(value, Section) else self._agents[id(self._agent_names.find(value))]
@@ -242,7 +242,7 @@ class EnsembleBuilder:
     def _warn_of_tools(self, graph: Graph) -> None:
         """The local model calls no tools, delegation among them (C4)."""
         for llm, owners in (
-            *((node.llm, (node.task, node.agent)) for node in graph.workers),
+            *((node.llm, (node.task, node.agent)) for node in graph.all_tasks),
             *((member.llm, (member.agent,)) for member in graph.team),
         ):
             if isinstance(llm, str) and llm.partition(":")[0].strip() == "local":

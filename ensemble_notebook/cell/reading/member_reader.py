@@ -53,7 +53,7 @@ class _CellReader(PartReader):
         self.readers = {
             **self.readers,
             ValueKind.AGENTS: self._read_agents,
-            ValueKind.WORKER: self._read_worker,
+            ValueKind.WORKER: self._read_named_agent,
             ValueKind.TASKS: self.read_group,
             ValueKind.PHASES: self._read_phases,
         }
@@ -90,7 +90,7 @@ class _CellReader(PartReader):
                 section.place, f"{section.label} needs the key 'role'.", "Add `role: ...`, who this is."
             )
 
-    def _read_worker(self, node: Node, label: str) -> Section | ScalarNode:
+    def _read_named_agent(self, node: Node, label: str) -> Section | ScalarNode:
         """An agent by its name, or one that is written where it is used."""
         if not isinstance(node, MappingNode):
             return self.read_name(node, label, wanted=ValueKind.WORKER.value)

@@ -25,6 +25,21 @@ from ensemble_notebook.domain.events.base import (
     Event,
     event,
 )
+from ensemble_notebook.domain.events.operation_events import (
+    BudgetWarning,
+    DelegationCompleted,
+    DelegationFailed,
+    DelegationStarted,
+    GuardrailEnded,
+    GuardrailStarted,
+    MemoryEnded,
+    MemoryStarted,
+    RateLimitWaited,
+    ReviewAnswered,
+    ReviewRequested,
+    WaitEnded,
+    WaitStarted,
+)
 from ensemble_notebook.domain.events.run_events import (
     Noted,
     PhaseEnded,
@@ -42,21 +57,6 @@ from ensemble_notebook.domain.events.run_events import (
     TaskSkipped,
     TaskStarted,
     Warned,
-)
-from ensemble_notebook.domain.events.step_events import (
-    BudgetWarning,
-    DelegationCompleted,
-    DelegationFailed,
-    DelegationStarted,
-    GuardrailEnded,
-    GuardrailStarted,
-    MemoryEnded,
-    MemoryStarted,
-    RateLimitWaited,
-    ReviewAnswered,
-    ReviewRequested,
-    WaitEnded,
-    WaitStarted,
 )
 
 __all__ = [

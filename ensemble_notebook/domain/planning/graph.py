@@ -132,7 +132,7 @@ class Graph:
     managed: tuple[TaskNode, ...] = ()
 
     @property
-    def workers(self) -> tuple[TaskNode, ...]:
+    def all_tasks(self) -> tuple[TaskNode, ...]:
         """All tasks that may be worked on: those of the plan, and the reviewers of phases."""
         return (*self.tasks, *(phase.reviewer for phase in self.phases if phase.reviewer is not None))
 

@@ -35,7 +35,7 @@ def build_team(ensemble: EnsembleDefinition, graph: Graph) -> tuple[TeamMember, 
 
 def find_delegators(graph: Graph) -> Iterator[tuple[Agent, Task]]:
     """The agents of tasks, fallbacks included, that may delegate, each with its task."""
-    for node in graph.workers:
+    for node in graph.all_tasks:
         for agent in (node.agent, node.task.fallback):
             if agent is not None and agent.allow_delegation:
                 yield agent, node.task

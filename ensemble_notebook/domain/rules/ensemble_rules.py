@@ -90,7 +90,7 @@ def _find_strange_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator
         return
     known = {id(agent) for agent in ensemble.agents}
     roles = ", ".join(repr(agent.role) for agent in ensemble.agents[:8])
-    for node in graph.workers:
+    for node in graph.all_tasks:
         agent = node.task.agent
         if agent is not None and id(agent) not in known:
             message = f"Task {node.name!r} is done by {agent.role!r}, who is not in the ensemble's agents ({roles})."
@@ -174,7 +174,7 @@ def _find_unfit_reviewers(graph: Graph) -> Iterator[Problem]:
 
 def _find_clashing_tools(graph: Graph) -> Iterator[Problem]:
     """A task's tools stand beside its agent's; no name may stand in both."""
-    for node in graph.workers:
+    for node in graph.all_tasks:
         if node.agent is not None and node.task.tools:
             try:
                 check_tools(node.task, (*node.agent.tools, *node.task.tools))
@@ -185,7 +185,7 @@ def _find_clashing_tools(graph: Graph) -> Iterator[Problem]:
 def _find_unused_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
     if ensemble.workflow is Workflow.HIERARCHICAL or any(find_delegators(graph)):
         return  # they can be asked
-    used = {id(agent) for node in graph.workers for agent in (node.agent, node.task.fallback)}
+    used = {id(agent) for node in graph.all_tasks for agent in (node.agent, node.task.fallback)}
     for agent in ensemble.agents:
         if id(agent) not in used:
             yield f"Agent {agent.role!r} has no task."

@@ -15,7 +15,7 @@ from ensemble_notebook.engine.agent.structured_output import OutputFormat
 from ensemble_notebook.engine.agent.toolbox import EngineTool, ToolAnswer
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 
-ToolApproval = Callable[[ToolCall, SpanEmitter], Awaitable[ToolCall | ToolAnswer]]
+ToolGate = Callable[[ToolCall, SpanEmitter], Awaitable[ToolCall | ToolAnswer]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class AgentRequest:
     output_format: OutputFormat | None = None
     max_output_retries: int = 0
     rate_limits: tuple[RateLimit, ...] = ()
-    approve: ToolApproval | None = None
+    approve: ToolGate | None = None
     is_fallback: bool = False
 
 

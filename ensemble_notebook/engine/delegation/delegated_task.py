@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
 from ensemble_notebook.domain.events import TaskInputPrepared
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TeamMember
-from ensemble_notebook.engine.agent.agent_request import AgentRequest, ToolApproval
+from ensemble_notebook.engine.agent.agent_request import AgentRequest, ToolGate
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
 from ensemble_notebook.engine.agent.structured_output import OutputFormat, get_output_format
@@ -40,7 +40,7 @@ class DelegatedTask:
     request: DelegationRequest
     engine_tools: tuple[EngineTool, ...] = ()
     rate_limits: tuple[RateLimit, ...] = ()
-    approve: ToolApproval | None = None
+    approve: ToolGate | None = None
 
 
 async def run_delegated(

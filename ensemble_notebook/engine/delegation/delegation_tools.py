@@ -112,7 +112,7 @@ class DelegationTools:
                 *self.make_tools(node, agent, name, delegator.depth + 1),
             ),
             rate_limits=() if node.task.rate_limit is None else (node.task.rate_limit,),
-            approve=self._gates.make_approval(node, agent),
+            approve=self._gates.make_tool_gate(node, agent),
         )
 
     def _make_name(self, delegator: Delegator, role: str) -> str:

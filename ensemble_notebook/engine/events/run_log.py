@@ -44,7 +44,7 @@ class RunLogger:
 
     def __init__(self, graph: Graph, *, is_verbose: bool) -> None:
         self._indices = {node.name: node.index + 1 for node in graph.tasks}
-        self._agents = {node.name: node.agent for node in graph.workers}
+        self._agents = {node.name: node.agent for node in graph.all_tasks}
         self._team = {member.agent.role: member.agent for member in graph.team}
         self._is_verbose = is_verbose
 

@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.tool import human_input
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
-from ensemble_notebook.engine.agent.agent_request import ToolApproval
+from ensemble_notebook.engine.agent.agent_request import ToolGate
 from ensemble_notebook.engine.agent.toolbox import EngineTool, ToolAnswer
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_abandonment import TaskAbandoned
@@ -93,7 +93,7 @@ class TaskGates:
                 raise _make_rejection(f"The output of task {node.name!r} was rejected", decision)
         return output, None
 
-    def make_approval(self, node: TaskNode, agent: Agent) -> ToolApproval | None:
+    def make_tool_gate(self, node: TaskNode, agent: Agent) -> ToolGate | None:
         """What looks at each tool call of a task; None where nobody wants to."""
         review = self._find_review(node, ReviewTiming.DURING)
         if review is None:

@@ -140,10 +140,10 @@ class Driver:
         for command in self._scheduler.handle(scheduler_input):
             self._perform(command)
 
-    def _act(self, step: Callable[..., None], *args: Any) -> None:
-        """Take a step; where it can't be taken, the run ends, and neither hangs nor goes on unseen."""
+    def _act(self, function: Callable[..., None], *args: Any) -> None:
+        """Do something; where it fails, the run ends, and neither hangs nor goes on unseen."""
         try:
-            step(*args)
+            function(*args)
         except Exception as error:  # noqa: BLE001 - e.g. a logging filter of the application
             self._end_with_fault(error)
 

@@ -67,7 +67,7 @@ class TaskRequestBuilder:
             output_format=None if task.output_type is None else get_output_format(task.output_type),
             max_output_retries=task.max_output_retries,
             rate_limits=() if task.rate_limit is None else (task.rate_limit,),
-            approve=self._gates.make_approval(node, agent),
+            approve=self._gates.make_tool_gate(node, agent),
             is_fallback=is_fallback,
         )
 

@@ -23,7 +23,7 @@ class InterruptGuard:
     """
 
     def __init__(self) -> None:
-        self._action: Callable[[], None] | None = None
+        self._on_interrupt: Callable[[], None] | None = None
         self._is_interrupted = False
         self._is_blocking = False
         self._is_recalled = False
@@ -41,11 +41,11 @@ class InterruptGuard:
         if self._give_back is not None:
             self._give_back()
 
-    def call(self, action: Callable[[], None]) -> None:
+    def call(self, on_interrupt: Callable[[], None]) -> None:
         """What an interrupt does; one that has come already does it now."""
-        self._action = action
+        self._on_interrupt = on_interrupt
         if self._is_interrupted:
-            action()
+            on_interrupt()
 
     @contextmanager
     def blocking(self) -> Iterator[None]:
@@ -80,7 +80,7 @@ class InterruptGuard:
         if self._is_interrupted:
             raise KeyboardInterrupt
         self._is_interrupted = True
-        if self._action is not None:
-            self._action()
+        if self._on_interrupt is not None:
+            self._on_interrupt()
         if self._is_blocking:
             raise KeyboardInterrupt

@@ -60,8 +60,8 @@ def find_links(spans: list[Span]) -> Iterator[Link]:
     tasks = [span for span in ran if span.kind is SpanKind.TASK]
     tokens = _count_output_tokens(ran)
     yield from _find_contexts(tasks, tokens)
-    yield from _find_dependencies(tasks)
-    yield from _find_dependencies([span for span in ran if span.kind is SpanKind.PHASE])
+    yield from _find_waits(tasks)
+    yield from _find_waits([span for span in ran if span.kind is SpanKind.PHASE])
     yield from _find_delegations(tasks, tokens)
     yield from _find_retries(ran)
 
@@ -94,7 +94,7 @@ def _find_contexts(tasks: list[Span], tokens: dict[str, int | None]) -> Iterator
                 yield Link(kind="context", source=source, target=task, text=source.output, tokens=size)
 
 
-def _find_dependencies(nodes: list[Span]) -> Iterator[Link]:
+def _find_waits(nodes: list[Span]) -> Iterator[Link]:
     """Between tasks, or between phases."""
     by_name = {node.name: node for node in nodes if node.is_planned or node.kind is SpanKind.PHASE}
     for node in nodes:

@@ -65,12 +65,12 @@ _IN_FLIGHT: Final = {
 _SPREAD: Final = ("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens", "cost")
 
 
-def compute_timeseries(fold: TraceFold, step: float | timedelta | None = None) -> list[TimeBin]:
+def compute_timeseries(fold: TraceFold, dt: float | timedelta | None = None) -> list[TimeBin]:
     """The bins of a run, by now; empty where nothing has started.
 
     Args:
         fold: of the run.
-        step: length of a bin, in seconds or as a timedelta; None: a hundredth of the run, at least a millisecond.
+        dt: length of a bin, in seconds or as a timedelta; None: a hundredth of the run, at least a millisecond.
 
     Raises:
         ValueError: the length is no time, or so short that there would be over a million bins.
@@ -78,15 +78,15 @@ def compute_timeseries(fold: TraceFold, step: float | timedelta | None = None) -
     run, wall_ms = fold.run, find_latest_ms(fold)
     if run is None or run.start_time is None:
         return []
-    step_ms = _to_step_ms(step, wall_ms)
-    count = max(1, math.ceil(wall_ms / step_ms))
+    bin_ms = _to_bin_ms(dt, wall_ms)
+    count = max(1, math.ceil(wall_ms / bin_ms))
     bins = [
-        TimeBin(start_ms=number * step_ms, time=run.start_time + timedelta(milliseconds=number * step_ms))
+        TimeBin(start_ms=number * bin_ms, time=run.start_time + timedelta(milliseconds=number * bin_ms))
         for number in range(count)
     ]
     for span in fold.spans.values():
         if span.kind in _IN_FLIGHT:
-            _spread_over_bins(bins, step_ms, span, wall_ms)
+            _spread_over_bins(bins, bin_ms, span, wall_ms)
     spent = 0.0
     for each in bins:
         spent += each.cost
@@ -94,33 +94,33 @@ def compute_timeseries(fold: TraceFold, step: float | timedelta | None = None) -
     return bins
 
 
-def _to_step_ms(step: float | timedelta | None, wall_ms: float) -> float:
-    if step is None:
+def _to_bin_ms(dt: float | timedelta | None, wall_ms: float) -> float:
+    if dt is None:
         return max(_LEAST_MS, wall_ms / _BINS)
-    step_ms = (step.total_seconds() if isinstance(step, timedelta) else float(step)) * 1000
-    if not (step_ms > 0 and wall_ms / step_ms <= _MOST_BINS):
-        raise ValueError(f"The length of a bin must be > 0 seconds, with at most {_MOST_BINS:,} bins; got {step!r}.")
-    return step_ms
+    bin_ms = (dt.total_seconds() if isinstance(dt, timedelta) else float(dt)) * 1000
+    if not (bin_ms > 0 and wall_ms / bin_ms <= _MOST_BINS):
+        raise ValueError(f"The length of a bin must be > 0 seconds, with at most {_MOST_BINS:,} bins; got {dt!r}.")
+    return bin_ms
 
 
-def _spread_over_bins(bins: list[TimeBin], step_ms: float, span: Span, now_ms: float) -> None:
+def _spread_over_bins(bins: list[TimeBin], bin_ms: float, span: Span, now_ms: float) -> None:
     name = _IN_FLIGHT[span.kind]
     amounts = {name: float(amount) for name in _SPREAD if span.usage_leaf and (amount := getattr(span, name))}
     for start_ms, end_ms in list_times(span, now_ms):
-        for place, part_ms in _split_over_bins(start_ms, end_ms, step_ms, len(bins)):
+        for place, part_ms in _split_over_bins(start_ms, end_ms, bin_ms, len(bins)):
             each = bins[place]
-            setattr(each, name, getattr(each, name) + part_ms / step_ms)
+            setattr(each, name, getattr(each, name) + part_ms / bin_ms)
             share = part_ms / (end_ms - start_ms) if end_ms > start_ms else 1.0
             for column, amount in amounts.items():
                 setattr(each, column, getattr(each, column) + amount * share)
 
 
-def _split_over_bins(start_ms: float, end_ms: float, step_ms: float, count: int) -> Iterator[tuple[int, float]]:
+def _split_over_bins(start_ms: float, end_ms: float, bin_ms: float, count: int) -> Iterator[tuple[int, float]]:
     """Which bins a time falls into, and how much of it into each; a moment falls into one, with nothing."""
-    first, last = (min(count - 1, int(each / step_ms)) for each in (start_ms, end_ms))
+    first, last = (min(count - 1, int(each / bin_ms)) for each in (start_ms, end_ms))
     for place in range(first, last + 1):
-        begin_ms, finish_ms = max(start_ms, place * step_ms), end_ms
+        begin_ms, finish_ms = max(start_ms, place * bin_ms), end_ms
         if place < last:
-            finish_ms = min(end_ms, (place + 1) * step_ms)
+            finish_ms = min(end_ms, (place + 1) * bin_ms)
         if finish_ms > begin_ms or first == last:
             yield place, finish_ms - begin_ms

@@ -21,7 +21,7 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, Plan
 from ensemble_notebook.trace.folding.call_fold import CallFold
 from ensemble_notebook.trace.folding.conversation_log import ConversationLog
 from ensemble_notebook.trace.folding.critical_spans import mark_critical_spans
-from ensemble_notebook.trace.folding.step_fold import StepFold
+from ensemble_notebook.trace.folding.operation_fold import OperationFold
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
 from ensemble_notebook.trace.spans.span import ActiveInterval, Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -92,7 +92,7 @@ class TraceFold:
             ev.TaskSkipped: self._task_skipped,
             ev.BudgetWarning: self._warned,
             **self._calls.make_handlers(),
-            **StepFold(self.tree).make_handlers(),
+            **OperationFold(self.tree).make_handlers(),
         }
 
     @classmethod

@@ -65,7 +65,7 @@ class Span:
         delegate_to, delegation_id: of a delegation: role of the worker, id of request and response; all that happens in
             it has the id, too.
         human_wait_ms: of a review: how long nothing but its answer was missing.
-        attributes: what only its kind has: see `step_fold`.
+        attributes: what only its kind has: see `operation_fold`.
         input, output: arguments and result of a tool call; text of a reply; output of a task; what was asked and
             answered in a delegation or review. Secrets masked (T7).
         lane: number of the sub-lane inside its task, for calls side by side (W1).

@@ -21,7 +21,7 @@ from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import SpanTree, summarize_error, to_ms
 
 
-class StepFold:
+class OperationFold:
     """Folds the events of these five kinds of spans."""
 
     def __init__(self, tree: SpanTree) -> None:

@@ -9,7 +9,7 @@ from ensemble_notebook.errors import GuardrailViolationError, ReviewTimeoutError
 from ensemble_notebook.testing.event_writer import EventWriter
 
 
-class StepWriter(EventWriter):
+class OperationWriter(EventWriter):
     """Writes what surrounds the model's work."""
 
     def review(
