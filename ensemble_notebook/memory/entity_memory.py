@@ -11,11 +11,11 @@ from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.memory.in_memory_store import InMemoryStore
 from ensemble_notebook.memory.memory_conversion import to_memory
-from ensemble_notebook.memory.words import words
+from ensemble_notebook.memory.words import split_words
 
 _ENTITY: Final = "entity"
 # So many entries are looked through for the ones that are meant.
-_CANDIDATES: Final = 200
+_MAX_CANDIDATES: Final = 200
 
 
 class EntityMemory:
@@ -50,7 +50,7 @@ class EntityMemory:
         Raises:
             ValidationError: the name has no letters or digits, or the fact is blank.
         """
-        if not words(name) or not fact.strip():
+        if not split_words(name) or not fact.strip():
             raise ValidationError(f"A fact has a name and a text, got {name!r} and {fact!r}.")
         name, fact = name.strip(), fact.strip()
         if fact not in self.get(name):
@@ -58,9 +58,9 @@ class EntityMemory:
             self._store.store(self._scope, entry)
 
     def get(self, name: str) -> tuple[str, ...]:
-        """The facts about an entity, in the order in which they were put."""
-        found = self._store.retrieve(self._scope, name, _CANDIDATES)
-        about = [each for each in found if words(each.metadata.get(_ENTITY, "")) == words(name)]
+        """Give the facts about an entity, in the order in which they were put."""
+        found = self._store.retrieve(self._scope, name, _MAX_CANDIDATES)
+        about = [each for each in found if split_words(each.metadata.get(_ENTITY, "")) == split_words(name)]
         about.sort(key=lambda entry: entry.created_at)
         return tuple(each.text.removeprefix(f"{each.metadata[_ENTITY]}: ") for each in about)
 
@@ -69,17 +69,17 @@ class EntityMemory:
         return self._store.store(scope, entry)
 
     def retrieve(self, scope: str, query: str, limit: int, /) -> Sequence[MemoryEntry]:
-        """At most `limit` entries, best first; no fact about an entity that the query does not mention."""
+        """Give at most `limit` entries, best first; no fact about an entity that the query does not mention."""
         if scope != self._scope:
             return self._store.retrieve(scope, query, limit)
-        found = self._store.retrieve(scope, query, max(limit, _CANDIDATES))
+        found = self._store.retrieve(scope, query, max(limit, _MAX_CANDIDATES))
         return [entry for entry in found if _is_mentioned(query, entry.metadata.get(_ENTITY))][: max(0, limit)]
 
     def __repr__(self) -> str:
-        """What it keeps its facts in."""
+        """Say what it keeps its facts in."""
         return f"EntityMemory({self._store!r}, scope={self._scope!r})"
 
 
 def _is_mentioned(query: str, entity: str | None) -> bool:
-    """Whether a query names an entity; what is about none is always meant."""
-    return entity is None or f" {' '.join(words(entity))} " in f" {' '.join(words(query))} "
+    """Whether a query names an entity, by whole words; what is about no entity counts as named."""
+    return entity is None or f" {' '.join(split_words(entity))} " in f" {' '.join(split_words(query))} "

@@ -41,16 +41,16 @@ class InMemoryStore(FullTextStore):
             yield self._connection
 
     def __getstate__(self) -> tuple[Retention, bytes]:
-        """The limits and the entries."""
+        """Pickle the limits and the entries."""
         with self._open() as connection:
             return self._retention, connection.serialize()
 
     def __setstate__(self, state: tuple[Any, bytes]) -> None:
-        """A store of its own with the same entries."""
+        """Make a store of its own with the same entries."""
         self._retention, content = state
         self._connect()
         self._connection.deserialize(content)
 
     def __repr__(self) -> str:
-        """Its kind and scopes."""
+        """Say its kind and scopes."""
         return f"<InMemoryStore {self.scopes()}>"

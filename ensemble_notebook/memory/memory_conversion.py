@@ -10,7 +10,7 @@ from ensemble_notebook.memory.vector_store_memory import VectorStoreMemory
 
 
 def to_memory(value: Any) -> MemoryStore:
-    """The memory that an object is, or can be made into: one with `store` and `retrieve`, or a vector store.
+    """Convert an object to a memory: one with `store` and `retrieve`, or a vector store.
 
     Raises:
         ValidationError: it is neither.

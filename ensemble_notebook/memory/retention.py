@@ -18,8 +18,8 @@ class Retention:
     max_age: timedelta | None = None
 
     @classmethod
-    def of(cls, max_entries: Any, max_age: Any) -> Retention:
-        """From what a user wrote; an age is in seconds or a `timedelta`.
+    def from_limits(cls, max_entries: Any, max_age: Any) -> Retention:
+        """Make one of what a user wrote; an age is in seconds or a `timedelta`.
 
         Raises:
             ValidationError: a limit is none.
@@ -34,6 +34,6 @@ class Retention:
             raise ValidationError(f"max_age must be seconds > 0, a timedelta or None, got {max_age!r}.")
         return cls(max_entries, timedelta(seconds=seconds))
 
-    def oldest(self) -> datetime | None:
-        """When an entry must have been made to be still kept now; None where age does not count."""
+    def find_oldest_allowed(self) -> datetime | None:
+        """Find when an entry must have been made to be still kept now; None where age does not count."""
         return None if self.max_age is None else datetime.now(UTC) - self.max_age

@@ -38,7 +38,7 @@ class SqliteMemory(FullTextStore):
         max_age: float | timedelta | None = None,
     ) -> None:
         super().__init__(max_entries, max_age)
-        self._path = _checked(path)
+        self._path = _check_path(path)
         try:
             with self._open():
                 pass
@@ -57,7 +57,7 @@ class SqliteMemory(FullTextStore):
             raise EnsembleError(f"The memory {self._path} {_describe_error(error)}") from error
 
     def __repr__(self) -> str:
-        """Its file."""
+        """Say its file."""
         return f"SqliteMemory({str(self._path)!r})"
 
 
@@ -72,8 +72,12 @@ def _set_up(connection: sqlite3.Connection) -> None:
     create_tables(connection)
 
 
-def _checked(path: Any) -> Path:
-    """The absolute path of a file that may be there or not."""
+def _check_path(path: Any) -> Path:
+    """Give back the absolute path of a file that may be there or not.
+
+    Raises:
+        ValidationError: no file can be there.
+    """
     if not isinstance(path, str | os.PathLike) or not os.fspath(path) or os.fspath(path) == ":memory:":
         raise ValidationError(f"SqliteMemory takes the path of a file, got {path!r}. InMemoryStore() needs none.")
     file = Path(path).expanduser().absolute()
@@ -85,7 +89,7 @@ def _checked(path: Any) -> Path:
 
 
 def _describe_error(error: sqlite3.Error) -> str:
-    """What is wrong with the file, and what to do."""
+    """Describe what is wrong with the file, and what to do."""
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return f"is locked by another program for more than {LOCK_LIMIT_S:g} s. Close that, or take another file."

@@ -53,10 +53,10 @@ class VectorStoreMemory:
         """Keep an entry, its secrets masked (T7)."""
         created_at = entry.created_at.isoformat()
         metadata = {name: mask(value) for name, value in entry.metadata.items()}
-        await self._call("add_texts", [mask(entry.text)], [{**metadata, _SCOPE: scope, _CREATED_AT: created_at}])
+        await self._call_store("add_texts", [mask(entry.text)], [{**metadata, _SCOPE: scope, _CREATED_AT: created_at}])
 
     async def retrieve(self, scope: str, query: str, limit: int, /) -> list[MemoryEntry]:
-        """At most `limit` entries of the scope, nearest in meaning first."""
+        """Find at most `limit` entries of the scope, nearest in meaning first."""
         if limit <= 0:
             return []
         query = query if query.strip() else scope  # services refuse to embed nothing
@@ -66,33 +66,33 @@ class VectorStoreMemory:
         return [_to_entry(document) for document in found[:limit]]
 
     async def _search_with_filter(self, scope: str, query: str, limit: int) -> list[Any] | None:
-        """What the store finds in the scope; None when it does not take this filter, or takes no notice of it."""
+        """Search with a filter on the scope; None when the store does not take it, or takes no notice of it."""
         is_ours = ScopeFilter({_SCOPE: scope})
         try:
-            found = await self._call("similarity_search", query, k=limit, filter=is_ours)
+            found = await self._call_store("similarity_search", query, k=limit, filter=is_ours)
         except Exception:  # noqa: BLE001 - each store refuses in its own way; what is really wrong comes again without it
             return None
         return list(found) if all(map(is_ours, found)) else None
 
     async def _search_all_scopes(self, scope: str, query: str, limit: int) -> list[Any]:
-        """The same, read from among the documents of all scopes."""
+        """Search in all scopes, for more and more documents, until enough are of the one."""
         is_ours = ScopeFilter({_SCOPE: scope})
         count = 4 * limit
         while True:
-            found: Sequence[Any] = await self._call("similarity_search", query, k=count)
+            found: Sequence[Any] = await self._call_store("similarity_search", query, k=count)
             ours = list(filter(is_ours, found))
             if len(ours) >= limit or len(found) < count or count >= _READ_LIMIT:
                 return ours
             count = min(4 * count, _READ_LIMIT)
 
-    async def _call(self, name: str, *args: Any, **settings: Any) -> Any:
+    async def _call_store(self, name: str, *args: Any, **settings: Any) -> Any:
         method = getattr(self._store, f"a{name}", None)
         if method is not None:
             return await method(*args, **settings)
         return await asyncio.to_thread(getattr(self._store, name), *args, **settings)
 
     def __repr__(self) -> str:
-        """The kind of its store."""
+        """Say the kind of its store."""
         return f"VectorStoreMemory({type(self._store).__name__})"
 
 

@@ -11,6 +11,6 @@ _SIGN: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD: Final = re.compile(rf"[{_SIGN}]|[^\W_{_SIGN}]+")
 
 
-def words(text: str) -> list[str]:
-    """The words of a text in order, in lower case; none for punctuation and emoji."""
+def split_words(text: str) -> list[str]:
+    """Split a text into its words in order, in lower case; none for punctuation and emoji."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())

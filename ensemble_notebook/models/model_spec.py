@@ -84,19 +84,19 @@ def parse_spec(spec: str | Mapping[str, Any]) -> ModelSpec:
             return _parse_local(path)
         case "scripted", "", _:
             return ScriptedSpec()
-    raise _problem(f"{text!r} names no model.{_suggest_spec(kind, rest)}")
+    raise _make_error(f"{text!r} names no model.{_suggest_spec(kind, rest)}")
 
 
 def _parse_openai(text: str) -> OpenAISpec:
     name, at, url = text.partition("@")
     if not name:
-        raise _problem("'openai:' needs the name of a model after the colon, as in 'openai:gpt-4o-mini'.")
-    return OpenAISpec(name.strip(), _checked_url(url.strip(), before=f"openai:{name}@") if at else None)
+        raise _make_error("'openai:' needs the name of a model after the colon, as in 'openai:gpt-4o-mini'.")
+    return OpenAISpec(name.strip(), _check_url(url.strip(), before=f"openai:{name}@") if at else None)
 
 
 def _parse_local(path: str) -> LocalSpec:
     if not path.lower().endswith(".gguf"):
-        raise _problem(f"'local:{path}' must name a file with weights, local:PATH.gguf; 'local' has its own.")
+        raise _make_error(f"'local:{path}' must name a file with weights, local:PATH.gguf; 'local' has its own.")
     return LocalSpec(path)
 
 
@@ -107,32 +107,32 @@ def _parse_mapping(spec: Mapping[str, Any]) -> OpenAISpec:
         if value is None and name != "model":
             continue
         if not isinstance(value, str) or not value.strip():
-            raise _problem(f"The {name} of a model must be text, got {type(value).__name__}.", name)
+            raise _make_error(f"The {name} of a model must be text, got {type(value).__name__}.", name)
         if name != "api_key_env":
             _refuse_key(value, name)
     if "model" not in spec:
-        raise _problem("A model needs its name: model: NAME.", "model")
+        raise _make_error("A model needs its name: model: NAME.", "model")
     url, variable = spec.get("base_url"), spec.get("api_key_env")
     if variable is not None and (has_secret(variable) or not _VARIABLE.fullmatch(variable)):
-        raise _problem(
+        raise _make_error(
             "api_key_env is the name of an environment variable, such as OPENAI_API_KEY; no key.", "api_key_env"
         )
     return OpenAISpec(
-        spec["model"].strip(), None if url is None else _checked_url(url.strip(), item="base_url"), variable
+        spec["model"].strip(), None if url is None else _check_url(url.strip(), item="base_url"), variable
     )
 
 
 def _refuse_field(name: str) -> NoReturn:
     if re.search(r"key|token|secret|password", name, re.IGNORECASE) and find_nearest(name, ["api_key_env"]) != name:
-        raise _problem(
+        raise _make_error(
             f"A model has no {name!r}: keys come from the environment only. Put the key into a variable before you "
             f"start, and name the variable: api_key_env: NAME.",
             name,
         )
-    raise _problem(f"A model has no {name!r}.{did_you_mean(name, _FIELDS)}", name)
+    raise _make_error(f"A model has no {name!r}.{did_you_mean(name, _FIELDS)}", name)
 
 
-def _problem(message: str, item: str | None = None) -> ValidationError:
+def _make_error(message: str, item: str | None = None) -> ValidationError:
     return ValidationError(Problem(message, field="llm", item=item))
 
 
@@ -142,11 +142,15 @@ def _refuse_key(text: str, item: str | None = None) -> None:
             f"{mask(text)!r} holds what looks like a key. Keys come from the environment only, since cells are saved "
             f"and shared: set OPENAI_API_KEY, or name another variable with api_key_env."
         )
-        raise _problem(message, item)
+        raise _make_error(message, item)
 
 
-def _checked_url(url: str, *, before: str = "", item: str | None = None) -> str:
-    """The address without the slash at its end."""
+def _check_url(url: str, *, before: str = "", item: str | None = None) -> str:
+    """Give back an address without the slash at its end.
+
+    Raises:
+        ValidationError: it is none.
+    """
     try:
         parts = urlsplit(url)
         has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -155,14 +159,14 @@ def _checked_url(url: str, *, before: str = "", item: str | None = None) -> str:
         parts = None
     if parts is None or parts.scheme not in ("http", "https") or not has_host:
         hint = f" Did you mean '{before}http://{url}'?" if re.match(r"[\w.-]+(:\d+)?(/|$)", url) else ""
-        raise _problem(f"{url!r} is no address of a server: it must begin with http:// or https://.{hint}", item)
+        raise _make_error(f"{url!r} is no address of a server: it must begin with http:// or https://.{hint}", item)
     if parts.query or parts.fragment:
-        raise _problem(f"The address of a server ends with its path, as in http://host/v1; got {url!r}.", item)
+        raise _make_error(f"The address of a server ends with its path, as in http://host/v1; got {url!r}.", item)
     return url.rstrip("/")
 
 
 def _suggest_spec(kind: str, rest: str) -> str:
-    """What somebody who wrote this was probably after."""
+    """Suggest what somebody who wrote this was probably after."""
     if server := _KNOWN_SERVERS.get(kind.lower().replace("-", "").replace(".", "").replace("_", "")):
         return f" For {kind} write 'openai:{rest or 'NAME'}@{server}'."
     if _PROVIDERS.match(kind):

@@ -62,7 +62,7 @@ def classify_error(error: BaseException, *, key_variable: str | None = None, now
 
 
 def _classify_refusal(error: BaseException, status: int, key_variable: str | None, now: datetime) -> Fault:
-    """The server answered with an error."""
+    """Classify the answer of a server whose status is an error."""
     said = f"{_find_code(_find_body(error))} {error}"
     has_no_credit = status in (402, 429) and _NO_CREDIT.search(said) is not None
     is_transient = (status in _TRANSIENT or status >= 500) and not has_no_credit
@@ -158,7 +158,7 @@ def _find_retry_after(error: BaseException, now: datetime) -> float | None:
 
 
 def _to_seconds(text: object) -> float | None:
-    """A finite number >= 0, or None."""
+    """Convert a text to a finite number >= 0; None where it is none."""
     try:
         number = float(str(text))
     except ValueError:

@@ -96,7 +96,7 @@ def find_provider(model: Any) -> str | None:
 
 
 def is_scripted(model: Any) -> bool:
-    """Whether it is our scripted model, or one of for the fakes that LangChain has for tests."""
+    """Whether it is our scripted model, or one of the fakes that LangChain has for tests."""
     return bool(getattr(model, "is_scripted", False)) or type(model).__module__.startswith(_FAKES)
 
 

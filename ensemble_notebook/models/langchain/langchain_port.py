@@ -70,7 +70,7 @@ class LangChainPort:
         return conversation
 
     def classify(self, error: Exception) -> Fault:
-        """What an exception of `LangChainConversation.reply` means."""
+        """Decide what an exception of `LangChainConversation.reply` means."""
         return classify_error(error, key_variable=self.key_variable)
 
 
@@ -99,7 +99,7 @@ class LangChainConversation:
         self.add(ToolMessage(text, tool_call_id=call.id, name=call.name))
 
     def input_bound(self) -> int:
-        """Tokens that the next request can have at most (E36)."""
+        """Bound the tokens that the next request can have (E36)."""
         return self._input_bound
 
     async def reply(

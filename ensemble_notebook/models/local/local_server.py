@@ -62,8 +62,8 @@ class LocalServer:
         self._is_stopping = False
         self._engine = self._start(path, is_default)
         self.url = f"{self._engine.listening_address}/v1"
-        self._ask("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1})
-        template = self._ask("/props").get("chat_template_caps") or {}
+        self._request("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1})
+        template = self._request("/props").get("chat_template_caps") or {}
         self.calls_tools = bool(template.get("supports_tool_calls"))
 
     def _start(self, path: Path, is_default: bool) -> Any:
@@ -127,7 +127,7 @@ class LocalServer:
     def is_busy(self) -> bool:
         """Whether it is writing a reply."""
         try:
-            return any(slot["is_processing"] for slot in self._ask("/slots"))
+            return any(slot["is_processing"] for slot in self._request("/slots"))
         except OSError:
             return False
 
@@ -140,7 +140,7 @@ class LocalServer:
         if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "on_exit"):
             libc.on_exit(libc._exit, None)
 
-    def _ask(self, path: str, body: dict[str, Any] | None = None) -> Any:
+    def _request(self, path: str, body: dict[str, Any] | None = None) -> Any:
         headers = {"Authorization": f"Bearer {self.api_key}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self._engine.listening_address}{path}", data, headers)
@@ -170,8 +170,8 @@ class _RunningServers:
         while self._running:
             self._running.popitem()[1].stop()
 
-    def forget(self) -> None:
-        """In a forked child: the parent's servers are not its own."""
+    def abandon_all(self) -> None:
+        """Abandon all, in a forked child: the parent's servers are not its own."""
         self._starting = threading.Lock()
         while self._running:
             self._running.popitem()[1].abandon()
@@ -180,7 +180,7 @@ class _RunningServers:
 _servers: Final = _RunningServers()
 atexit.register(_servers.stop)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_servers.forget)
+    os.register_at_fork(after_in_child=_servers.abandon_all)
 
 
 def get_local_server(spec: LocalSpec, notice: Callable[[str], None]) -> LocalServer:
