@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ensemble_notebook.models.langchain.langchain_model import (
-    can_call_tools,
     describe_hidden_retries,
     find_core_model,
     find_model_name,
     find_provider,
+    has_tool_support,
     is_scripted,
     protect_secrets,
     replace_core_model,
@@ -27,14 +27,14 @@ from ensemble_notebook.models.langchain.langchain_port import LangChainPort
 from ensemble_notebook.models.local.local_server import LocalServer, find_weights_file, get_local_server
 from ensemble_notebook.models.model_spec import LocalSpec, OpenAISpec, ScriptedSpec, parse_spec
 from ensemble_notebook.models.openai.chat_openai import (
-    can_take_schema,
     copy_without_retries,
     find_own_http_client,
+    has_schema_support,
     is_client_loaded,
     load_client,
     make_chat_model,
 )
-from ensemble_notebook.models.openai.chat_openai_adapter import can_replace_completions
+from ensemble_notebook.models.openai.chat_openai_adapter import has_replaceable_completions
 from ensemble_notebook.models.openai.connections import Connections, make_http_client
 from ensemble_notebook.models.openai.connections_by_loop import ConnectionHandle, ConnectionsByLoop
 from ensemble_notebook.models.openai.endpoint import KEY_VARIABLE, Endpoint, resolve_endpoint
@@ -87,7 +87,7 @@ class ModelSource:
             model=model,
             name=endpoint.name,
             provider=endpoint.provider,
-            takes_schema=can_take_schema(model),
+            has_schema_support=has_schema_support(model),
             connection_handle=handle,
             key_variable=endpoint.key_variable or KEY_VARIABLE,  # where a server without keys turns out to want one
         )
@@ -102,8 +102,8 @@ class ModelSource:
             model=model,
             name=server.name,
             provider="local",
-            calls_tools=server.calls_tools,
-            takes_schema=True,
+            has_tool_support=server.has_tool_support,
+            has_schema_support=True,
             connection_handle=handle,
         )
 
@@ -112,7 +112,7 @@ class ModelSource:
         core = find_core_model(llm)
         protect_secrets(core)
         handle = None
-        if can_replace_completions(core):
+        if has_replaceable_completions(core):
             http_client = find_own_http_client(core)
             if http_client is None:
                 handle = await self._open_http_client(core)
@@ -123,8 +123,8 @@ class ModelSource:
             name=find_model_name(core),
             provider=find_provider(core),
             is_scripted=is_scripted(core),
-            calls_tools=can_call_tools(core),
-            takes_schema=can_take_schema(core),
+            has_tool_support=has_tool_support(core),
+            has_schema_support=has_schema_support(core),
             warning=describe_hidden_retries(llm),
             connection_handle=handle,
         )

@@ -564,7 +564,7 @@ def test_a_json_schema_makes_the_answer_a_value_with_corrections_e24(takes_schem
         return modify(dataclasses.replace(request, expected_output_schema=SCHEMA, max_output_retries=1))
 
     plays = {"lead": asks("Helper", then=last_answer), "helper": helper}
-    order = {"takes_schema": takes_schema}
+    order = {"has_schema_support": takes_schema}
     result, events = run(plays, agent("Helper"), delegation_policies=policies(want), order=order)
     (completed,) = of(events, DelegationCompleted)
     assert completed.response.parsed_output == completed.output.parsed_output == {"n": 3}

@@ -49,8 +49,8 @@ class Model:
 
     provider = "somebody"
     is_scripted = False
-    calls_tools = True
-    takes_schema = False
+    has_tool_support = True
+    has_schema_support = False
     warning = None
 
     def __init__(self, *script: Any, name: str = "m", seconds: float = 1.0, bound: int = 100, most: int | None = 50):

@@ -12,14 +12,14 @@ from langchain_openai import ChatOpenAI
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.models.langchain.langchain_port import LangChainPort
-from ensemble_notebook.models.openai.chat_openai import bind_schema, can_take_schema, make_chat_model
+from ensemble_notebook.models.openai.chat_openai import bind_schema, has_schema_support, make_chat_model
 from ensemble_notebook.models.openai.chat_openai_adapter import (
-    can_replace_completions,
     find_base_url,
     find_missing_names,
+    has_replaceable_completions,
     is_openai_model,
+    is_responses_api_used,
     make_status_error,
-    uses_responses_api,
 )
 from ensemble_notebook.models.openai.connections import Connections
 from ensemble_notebook.models.openai.endpoint import Endpoint
@@ -59,7 +59,7 @@ class MovedChatOpenAI(ChatOpenAI):
 async def port_of(url, model_class):
     connections = Connections(url)
     model = make_chat_model(Endpoint(MODEL, url, None, "none"), connections, model_class=model_class)
-    yield LangChainPort(model=model, name=MODEL, takes_schema=True)
+    yield LangChainPort(model=model, name=MODEL, has_schema_support=True)
     await connections.aclose()
 
 
@@ -156,16 +156,16 @@ def test_missing_names_are_listed():
 
 
 def test_only_models_with_the_names_get_other_completions():
-    assert can_replace_completions(ChatOpenAI(model=MODEL, api_key="k"))
-    assert not can_replace_completions(MovedChatOpenAI(model=MODEL, api_key="k"))
+    assert has_replaceable_completions(ChatOpenAI(model=MODEL, api_key="k"))
+    assert not has_replaceable_completions(MovedChatOpenAI(model=MODEL, api_key="k"))
     assert is_openai_model(MovedChatOpenAI(model=MODEL, api_key="k"))
-    assert not can_replace_completions(object())
+    assert not has_replaceable_completions(object())
 
 
 @pytest.mark.parametrize("model_class", [ChatOpenAI, MovedChatOpenAI])
 def test_address_is_found_with_and_without_the_names(model_class, monkeypatch):
     assert "api.openai.com" in find_base_url(model_class(model=MODEL, api_key="k"))
-    assert can_take_schema(model_class(model="gpt-4o", api_key="k"))
+    assert has_schema_support(model_class(model="gpt-4o", api_key="k"))
     assert "//here" in find_base_url(model_class(model=MODEL, api_key="k", base_url="http://here/v1"))
     monkeypatch.setenv("OPENAI_BASE_URL", "http://there/v1")
     assert "//there" in find_base_url(model_class(model=MODEL, api_key="k"))
@@ -174,10 +174,10 @@ def test_address_is_found_with_and_without_the_names(model_class, monkeypatch):
 @pytest.mark.parametrize("is_asked_for", [True, False])
 def test_interface_is_the_one_that_was_asked_for(is_asked_for):
     model = ChatOpenAI(model=MODEL, api_key="k", use_responses_api=is_asked_for)
-    assert uses_responses_api(model, {}) is is_asked_for
+    assert is_responses_api_used(model, {}) is is_asked_for
     assert ("extra_body" in bind_schema(model, SCHEMA, {}).kwargs) is not is_asked_for
     without_the_name = SimpleNamespace(use_responses_api=is_asked_for)
-    assert uses_responses_api(without_the_name, {}) is is_asked_for
+    assert is_responses_api_used(without_the_name, {}) is is_asked_for
 
 
 @pytest.mark.parametrize("content", [b'{"error": {"message": "Busy."}}', b"Busy."])

@@ -25,7 +25,9 @@ MESSAGES = [SystemMessage("You are a cook."), HumanMessage('Cook a "steak" für 
 
 async def ours(source, url, *, is_streamed=False, tools=(), schema=None):
     """Ask, answer all tool calls, ask again."""
-    port = dataclasses.replace(await source.prepare(f"openai:{MODEL}@{url}", print), takes_schema=schema is not None)
+    port = dataclasses.replace(
+        await source.prepare(f"openai:{MODEL}@{url}", print), has_schema_support=schema is not None
+    )
     conversation = port.open(MESSAGES[0].text, MESSAGES[1].text, tools, schema)
     replies = []
     for _ in range(2):

@@ -268,4 +268,4 @@ def test_model_that_can_not_stream_gives_its_reply_in_one_piece(source):
 def test_model_that_calls_no_tools_is_not_told_of_any(source):
     model = FakeListChatModel(responses=["Medium rare."])
     assert converse(source, model, plain, tools=[SEARCH]).text == "Medium rare."
-    assert asyncio.run(source.prepare(model, print)).calls_tools is False
+    assert asyncio.run(source.prepare(model, print)).has_tool_support is False

@@ -50,7 +50,7 @@ def test_real_tokens_without_key_or_network(source):
 
 def test_port_says_what_the_model_is(source):
     port = asyncio.run(source.prepare("local", print))
-    assert (port.name, port.provider, port.is_scripted, port.calls_tools) == (
+    assert (port.name, port.provider, port.is_scripted, port.has_tool_support) == (
         "SmolLM2-135M-Instruct",
         "local",
         False,

@@ -193,7 +193,7 @@ def test_wrapped_model_keeps_its_wrapping(server, source):
     seen = Seen()
     wrapped = user_model(server).bind(stop=["END"]).with_config(callbacks=[seen], tags=["mine"])
     port = port_of(source, wrapped)
-    assert (port.name, port.provider, port.calls_tools, port.warning) == ("m", "openai", True, None)
+    assert (port.name, port.provider, port.has_tool_support, port.warning) == ("m", "openai", True, None)
     assert ask(source, wrapped) == ["ok"]
     assert server.requests[0].body["stop"] == ["END"]
     assert seen.starts[0][1] == ["mine"]
@@ -213,7 +213,7 @@ def test_retries_that_can_not_be_switched_off_are_told(server, source):
 
 def test_object_is_named_for_what_it_is(server, source):
     facts = [
-        (port.name, port.provider, port.is_scripted, port.calls_tools)
+        (port.name, port.provider, port.is_scripted, port.has_tool_support)
         for port in (
             port_of(source, user_model(server)),
             port_of(source, FakeListChatModel(responses=["a"])),

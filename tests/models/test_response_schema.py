@@ -12,7 +12,7 @@ from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel, Field, TypeAdapter
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
-from ensemble_notebook.models.openai.chat_openai import bind_schema, can_take_schema
+from ensemble_notebook.models.openai.chat_openai import bind_schema, has_schema_support
 from ensemble_notebook.models.openai.response_schema import make_response_format
 from tests.support.openai_server import MODEL
 
@@ -97,14 +97,14 @@ def test_name_has_the_form_that_is_asked_for():
     ],
 )
 def test_models_of_openai_that_are_known_to_take_schemas_do(settings, expected):
-    assert can_take_schema(ChatOpenAI(api_key="none", **settings)) is expected
+    assert has_schema_support(ChatOpenAI(api_key="none", **settings)) is expected
 
 
 def test_port_says_whether_its_model_takes_schemas(source, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-is-not-used")
     llms = ["openai:gpt-4o-mini", f"openai:gpt-4o-mini@{server.url}", FakeListChatModel(responses=["a"]), "scripted"]
     ports = [asyncio.run(source.prepare(llm, print)) for llm in llms]
-    assert [port.takes_schema for port in ports] == [True, False, False, False]
+    assert [port.has_schema_support for port in ports] == [True, False, False, False]
 
 
 @pytest.mark.parametrize("on_token", [None, [].append], ids=["plain", "streamed"])
@@ -116,7 +116,7 @@ def test_schema_is_sent_in_every_request_beside_tools_that_are_not_strict(server
         llm = ChatOpenAI(model=MODEL, base_url=server.url, api_key="none", extra_body={"top_k": 5})
 
     async def run():
-        port = dataclasses.replace(await source.prepare(llm, print), takes_schema=True)
+        port = dataclasses.replace(await source.prepare(llm, print), has_schema_support=True)
         await port.open("s", "u", tools, Dish.model_json_schema()).reply(on_token)
 
     asyncio.run(run())
@@ -144,7 +144,7 @@ class Choice(BaseModel):
 def test_local_model_is_held_to_a_schema(source, on_token):
     async def run():
         port = await source.prepare("local", print)
-        assert port.takes_schema
+        assert port.has_schema_support
         return await port.open("You tell tales.", "Tell one.", (), Choice.model_json_schema()).reply(on_token)
 
     assert Choice.model_validate(json.loads(asyncio.run(run()).text))

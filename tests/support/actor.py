@@ -62,13 +62,13 @@ class Actor:
 
     provider = None
     is_scripted = True
-    calls_tools = True
+    has_tool_support = True
     max_tokens = 10
     warning = None
 
-    def __init__(self, name: str, play: Play, *, takes_schema: bool) -> None:
+    def __init__(self, name: str, play: Play, *, has_schema_support: bool) -> None:
         self.name = name
-        self.takes_schema = takes_schema
+        self.has_schema_support = has_schema_support
         self._play = play
 
     def open(self, system: str, user: str, tools: Any = (), schema: Any = None) -> Conversation:
@@ -81,14 +81,14 @@ class Actor:
 class Cast:
     """A source: actors by the name that agents have for `llm`."""
 
-    def __init__(self, plays: Mapping[str, Play], *, takes_schema: bool = False) -> None:
+    def __init__(self, plays: Mapping[str, Play], *, has_schema_support: bool = False) -> None:
         self._plays = plays
-        self._takes_schema = takes_schema
+        self._has_schema_support = has_schema_support
 
     def check(self, llm: Any) -> None: ...
 
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> Actor:
-        return Actor(llm, self._plays[llm], takes_schema=self._takes_schema)
+        return Actor(llm, self._plays[llm], has_schema_support=self._has_schema_support)
 
 
 def perform(
@@ -96,8 +96,8 @@ def perform(
     plays: Mapping[str, Play],
     *,
     stop_after: float | None = None,
-    takes_schema: bool = False,
+    has_schema_support: bool = False,
     **order: Any,
 ) -> tuple[RunResult, list[Event]]:
     """A whole run in virtual time, stopped after so many seconds."""
-    return drive(made, stop_after, source=Cast(plays, takes_schema=takes_schema), **order)
+    return drive(made, stop_after, source=Cast(plays, has_schema_support=has_schema_support), **order)

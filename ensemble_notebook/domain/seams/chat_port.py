@@ -102,8 +102,8 @@ class ChatPort(Protocol):
         name: as requested, e.g. ``"gpt-4o-mini"`` or ``"SmolLM2-135M-Instruct"``.
         provider: e.g. ``"openai"``, ``"local"``, ``"scripted"``; None when unknown.
         is_scripted: True when a script answers and no model; always labelled in views (E41).
-        calls_tools: False when the model is known not to call tools.
-        takes_schema: True when the model is known to hold its reply to a JSON schema by itself (E16).
+        has_tool_support: False when the model is known not to call tools.
+        has_schema_support: True when the model is known to hold its reply to a JSON schema by itself (E16).
         max_tokens: the limit of the output of one request that the model was made with; None where it has none.
         warning: something to tell once per run (e.g. hidden retries that can't be switched off), or None.
     """
@@ -118,10 +118,10 @@ class ChatPort(Protocol):
     def is_scripted(self) -> bool: ...
 
     @property
-    def calls_tools(self) -> bool: ...
+    def has_tool_support(self) -> bool: ...
 
     @property
-    def takes_schema(self) -> bool: ...
+    def has_schema_support(self) -> bool: ...
 
     @property
     def max_tokens(self) -> int | None: ...

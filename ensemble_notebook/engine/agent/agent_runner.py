@@ -57,10 +57,10 @@ class AgentRunner:
             OutputParsingError: no reply was of the output type, corrections included.
         """
         agent, output_format = request.agent, request.output_format
-        if (request.tools or request.engine_tools) and not port.calls_tools:
+        if (request.tools or request.engine_tools) and not port.has_tool_support:
             message = f"Agent {agent.role!r} has tools, but its model {port.name} does not call tools."
             task.emit(Warned, message=message)
-        schema = output_format.schema if output_format is not None and port.takes_schema else None
+        schema = output_format.schema if output_format is not None and port.has_schema_support else None
         instructions = output_format.instructions if output_format is not None and schema is None else ""
         user_prompt = request.write_user_prompt(instructions)
         limits = self._limits.with_rate_limits(*request.rate_limits, agent.rate_limit)

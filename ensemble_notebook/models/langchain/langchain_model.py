@@ -100,7 +100,7 @@ def is_scripted(model: Any) -> bool:
     return bool(getattr(model, "is_scripted", False)) or type(model).__module__.startswith(_FAKES)
 
 
-def can_call_tools(model: Any) -> bool:
+def has_tool_support(model: Any) -> bool:
     """Whether a model can call tools: False when its class says nothing of tools of its own."""
     bind = getattr(type(model), "bind_tools", None)
     if bind is None:

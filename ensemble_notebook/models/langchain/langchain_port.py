@@ -40,8 +40,8 @@ class LangChainPort:
     name: str
     provider: str | None = None
     is_scripted: bool = False
-    calls_tools: bool = True
-    takes_schema: bool = False
+    has_tool_support: bool = True
+    has_schema_support: bool = False
     warning: str | None = None
     connection_handle: object = None
     key_variable: str | None = None
@@ -58,10 +58,10 @@ class LangChainPort:
         from langchain_core.messages import HumanMessage, SystemMessage
 
         model = self.model
-        if tools and self.calls_tools:
+        if tools and self.has_tool_support:
             openai_tools = [to_openai_tool(each) for each in tools]
             model = replace_core_model(model, lambda core: core.bind_tools(openai_tools))
-        if schema is not None and self.takes_schema:
+        if schema is not None and self.has_schema_support:
             options = {name: value for each in reversed(collect_bound_options(model)) for name, value in each.items()}
             model = replace_core_model(model, lambda core: bind_schema(core, schema, options))
         conversation = LangChainConversation(model, is_scripted=self.is_scripted)

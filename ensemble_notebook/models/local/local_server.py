@@ -49,7 +49,7 @@ class LocalServer:
         url: base of the OpenAI protocol.
         api_key: random, so that the port is of no use to other users of the machine.
         max_tokens: for one reply; None where nothing bounds it but the context.
-        calls_tools: whether the chat template of the weights has a form for tools.
+        has_tool_support: whether the chat template of the weights has a form for tools.
     """
 
     def __init__(self, path: Path) -> None:
@@ -64,7 +64,7 @@ class LocalServer:
         self.url = f"{self._engine.listening_address}/v1"
         self._request("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1})
         template = self._request("/props").get("chat_template_caps") or {}
-        self.calls_tools = bool(template.get("supports_tool_calls"))
+        self.has_tool_support = bool(template.get("supports_tool_calls"))
 
     def _start(self, path: Path, is_default: bool) -> Any:
         import xllamacpp

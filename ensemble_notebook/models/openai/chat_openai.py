@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.models.openai.chat_openai_adapter import (
-    can_replace_completions,
     find_base_url,
     find_client,
+    has_replaceable_completions,
     is_openai_model,
+    is_responses_api_used,
     replace_client,
     replace_completions,
-    uses_responses_api,
 )
 from ensemble_notebook.models.openai.chat_transport import ChatTransport
 from ensemble_notebook.models.openai.connections import Connections
@@ -62,12 +62,12 @@ def make_chat_model(
         use_responses_api=None if endpoint.base_url is None else False,
         **settings,
     )
-    if can_replace_completions(model):
+    if has_replaceable_completions(model):
         replace_completions(model, ChatTransport(connections, find_client(model), endpoint.api_key))
     return model
 
 
-def can_take_schema(model: Any) -> bool:
+def has_schema_support(model: Any) -> bool:
     """Whether a model is OpenAI's own, at its own address, and known to hold its replies to a schema (E16)."""
     if not is_openai_model(model) or not is_openai_url(find_base_url(model)):
         return False
@@ -77,7 +77,7 @@ def can_take_schema(model: Any) -> bool:
 def bind_schema(model: BaseChatOpenAI, schema: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """Bind `model` to reply with JSON that fits `schema`; `options` is what else it is bound to."""
     response_format = make_response_format(schema)
-    if uses_responses_api(model, options):
+    if is_responses_api_used(model, options):
         return model.bind(response_format=response_format)
     # Said as one of its parameters, it would have the openai package refuse tools that are not strict as well.
     return model.bind(extra_body={**(model.extra_body or {}), "response_format": response_format})

@@ -37,7 +37,7 @@ def find_missing_names(model_class: type) -> tuple[str, ...]:
     return tuple(missing)
 
 
-def can_replace_completions(model: object) -> bool:
+def has_replaceable_completions(model: object) -> bool:
     """Whether a model is one of langchain-openai whose requests can be sent by other completions than its own.
 
     Imports nothing: where langchain-openai is not loaded, no object is a model of it.
@@ -76,7 +76,7 @@ def replace_completions(model: BaseChatOpenAI, completions: Any) -> None:
     setattr(model, _COMPLETIONS, completions)
 
 
-def uses_responses_api(model: BaseChatOpenAI, options: Mapping[str, Any]) -> bool:
+def is_responses_api_used(model: BaseChatOpenAI, options: Mapping[str, Any]) -> bool:
     """Whether a request with these options would go to the Responses API rather than to chat completions."""
     decide = getattr(model, _USES_RESPONSES_API, None)
     return bool(model.use_responses_api if decide is None else decide({**options}))

@@ -11,14 +11,15 @@ from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.models.langchain.langchain_model import find_core_model, find_model_name
 from ensemble_notebook.models.model_spec import LocalSpec, OpenAISpec, ScriptedSpec, parse_spec
 
-# What does not change from day to day, and what each must be.
-_RECORDED_FIELDS: Final[Mapping[str, Any]] = {
-    "name": str,
-    "provider": str | None,
-    "is_scripted": bool,
-    "calls_tools": bool,
-    "takes_schema": bool,
-    "max_tokens": int | None,
+# What does not change from day to day: its key in a recording, the attribute, and what it must be. The keys are those
+# of the first version, in which two attributes had other names.
+_RECORDED_KEYS: Final[Mapping[str, tuple[str, Any]]] = {
+    "name": ("name", str),
+    "provider": ("provider", str | None),
+    "is_scripted": ("is_scripted", bool),
+    "calls_tools": ("has_tool_support", bool),
+    "takes_schema": ("has_schema_support", bool),
+    "max_tokens": ("max_tokens", int | None),
 }
 
 
@@ -29,8 +30,8 @@ class PortInfo:
     name: str
     provider: str | None
     is_scripted: bool
-    calls_tools: bool
-    takes_schema: bool
+    has_tool_support: bool
+    has_schema_support: bool
     max_tokens: int | None
     warning: str | None = None
 
@@ -42,15 +43,16 @@ class PortInfo:
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> PortInfo:
         """Read what `to_document` has written."""
-        facts = {name: document[name] for name in _RECORDED_FIELDS}
-        for name, value in facts.items():
-            if not isinstance(value, _RECORDED_FIELDS[name]):
-                raise TypeError(f"{name} can't be {value!r}")
-        return PortInfo(**facts)
+        attributes: dict[str, Any] = {}
+        for key, (name, expected) in _RECORDED_KEYS.items():
+            if not isinstance(document[key], expected):
+                raise TypeError(f"{key} can't be {document[key]!r}")
+            attributes[name] = document[key]
+        return PortInfo(**attributes)
 
     def to_document(self) -> dict[str, Any]:
         """Convert all but the warning, which is about requests that nobody makes in a replay."""
-        return {name: getattr(self, name) for name in _RECORDED_FIELDS}
+        return {key: getattr(self, name) for key, (name, _) in _RECORDED_KEYS.items()}
 
     def to_attributes(self) -> dict[str, Any]:
         """List all of them, by name."""

@@ -136,7 +136,7 @@ class ReplayPort(PortInfo):
         if self.is_scripted:
             return 0
         options: list[dict[str, Any]] = []
-        if tools and self.calls_tools:
+        if tools and self.has_tool_support:
             options.append({"tools": [to_openai_tool(tool) for tool in tools]})
         if schema is not None:
             options.append({"extra_body": {"response_format": make_response_format(schema)}})
