@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ensemble_notebook.domain.definitions.definition import definition
 from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, make_plan
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.seams.event import Listener
 from ensemble_notebook.engine.events.clock import SystemClock
 from ensemble_notebook.engine.events.event_stream import Sink
 from ensemble_notebook.engine.threads.loop_thread import loop_thread
@@ -28,7 +28,6 @@ from ensemble_notebook.errors import EnsembleError
 Inputs = Mapping[str, Any] | None
 
 
-@definition
 class Ensemble(EnsembleDefinition):
     """Agents and tasks that run together.
 
@@ -52,6 +51,9 @@ class Ensemble(EnsembleDefinition):
         ValidationError: a field is wrong by itself. Rules between objects are checked by `validate`, which `run` calls
             before anything else, so a mistake never costs a token.
     """
+
+    # Not a definition again: it adds no field, and mypy would show the inherited ones in the form they are given in.
+    __slots__ = ()
 
     def run(
         self,
@@ -115,7 +117,7 @@ class Ensemble(EnsembleDefinition):
         timeout: float | None = None,
         record: PathLike | None = None,
         replay: PathLike | None = None,
-        listeners: Sequence[Any] = (),
+        listeners: Sequence[Listener] = (),
         review_handler: ReviewHandler | None = None,
         **variables: Any,
     ) -> RunHandle:

@@ -56,14 +56,14 @@ class EnsembleOutput:
     ) -> None:
         self.ensemble = ensemble
         self.plan = plan
-        self.events = tuple(events)
-        self.run_id = self.events[0].run_id
-        self.name = ensemble.name
+        self.events: tuple[Event, ...] = tuple(events)
+        self.run_id: str = self.events[0].run_id
+        self.name: str | None = ensemble.name
         self.status = status
         self.exit_reason = exit_reason
-        self.failures = tuple(failures)
-        self.skipped = tuple(skipped)
-        self.total_duration = timedelta(seconds=self.events[-1].offset_s)
+        self.failures: tuple[Failure, ...] = tuple(failures)
+        self.skipped: tuple[Skipped, ...] = tuple(skipped)
+        self.total_duration: timedelta = timedelta(seconds=self.events[-1].offset_s)
         self._graph = graph
         self._outputs = dict(outputs)
         self._completed = (*delegated, *outputs.values())

@@ -61,7 +61,7 @@ class RunHandle:
         setting: RunSetting,
     ) -> None:
         self.run_id = run_id
-        self.name = ensemble.name
+        self.name: str | None = ensemble.name
         self.plan: ExecutionPlan = spec.plan
         self.output: EnsembleOutput | None = None
         self._ensemble = ensemble

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ensemble_notebook.domain.definitions.definition import is_seconds
 from ensemble_notebook.domain.definitions.review import ReviewHandler
+from ensemble_notebook.domain.seams.event import Listener
 from ensemble_notebook.errors import ValidationError
 
 PathLike = str | os.PathLike[str]
@@ -33,7 +33,7 @@ class RunSetting:
     timeout: float | None = None
     record: PathLike | None = None
     replay: PathLike | None = None
-    listeners: Sequence[Any] = ()
+    listeners: Sequence[Listener] = ()
     review_handler: ReviewHandler | None = None
     streams: bool = False
 

@@ -37,7 +37,7 @@ class ValidationError(EnsembleError, ValueError):
     def __init__(self, problems: str | Problem | Sequence[Problem]) -> None:
         if isinstance(problems, str):
             problems = Problem(problems)
-        self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
         lines = [problem.message for problem in self.problems]
         super().__init__(
             lines[0] if len(lines) == 1 else "\n".join([f"{len(lines)} problems:", *map("- {}".format, lines)])
@@ -59,7 +59,7 @@ class CircularDependencyError(ValidationError):
         field: str | None = None,
         others: Sequence[Problem] = (),
     ) -> None:
-        self.nodes = tuple(nodes)
+        self.nodes: tuple[str, ...] = tuple(nodes)
         circle = " -> ".join([*self.nodes, self.nodes[0]])
         message = f"Circular {kind} dependency: {circle}. Remove one of these links."
         super().__init__([Problem(message, subject, field), *others])
@@ -74,7 +74,7 @@ class PromptTemplateError(EnsembleError, ValueError):
     """
 
     def __init__(self, missing_variables: Sequence[str], template: str) -> None:
-        self.missing_variables = tuple(missing_variables)
+        self.missing_variables: tuple[str, ...] = tuple(missing_variables)
         self.template = template
         quoted = template if len(template) <= 100 else template[:97] + "..."
         names = ", ".join(f"{{{name}}}" for name in self.missing_variables)

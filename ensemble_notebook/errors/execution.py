@@ -23,7 +23,7 @@ class TaskExecutionError(EnsembleError, RuntimeError):
         super().__init__(message)
         self.task_description = task_description
         self.agent_role = agent_role
-        self.completed_task_outputs = tuple(completed_task_outputs)
+        self.completed_task_outputs: tuple[Any, ...] = tuple(completed_task_outputs)
 
 
 class ParallelExecutionError(TaskExecutionError):
@@ -35,7 +35,7 @@ class ParallelExecutionError(TaskExecutionError):
 
     def __init__(self, message: str, *, failed_task_causes: dict[str, BaseException], **facts: Any) -> None:
         super().__init__(message, **facts)
-        self.failed_task_causes = dict(failed_task_causes)
+        self.failed_task_causes: dict[str, BaseException] = dict(failed_task_causes)
 
 
 class PhaseExecutionError(TaskExecutionError):
@@ -47,7 +47,7 @@ class PhaseExecutionError(TaskExecutionError):
 
     def __init__(self, message: str, *, failures: Sequence[Any], **facts: Any) -> None:
         super().__init__(message, **facts)
-        self.failures = tuple(failures)
+        self.failures: tuple[Any, ...] = tuple(failures)
 
 
 class AgentExecutionError(EnsembleError, RuntimeError):
@@ -112,8 +112,8 @@ class ConstraintViolationError(EnsembleError, RuntimeError):
     """
 
     def __init__(self, violations: Sequence[str], completed_task_outputs: Sequence[Any] = ()) -> None:
-        self.violations = tuple(violations)
-        self.completed_task_outputs = tuple(completed_task_outputs)
+        self.violations: tuple[str, ...] = tuple(violations)
+        self.completed_task_outputs: tuple[Any, ...] = tuple(completed_task_outputs)
         count, text = len(self.violations), "; ".join(self.violations)
         head = "constraint violated" if count == 1 else f"constraints violated ({count})"
         super().__init__(f"Hierarchical {head}: {text}")
@@ -132,7 +132,7 @@ class OutputParsingError(EnsembleError, ValueError):
     def __init__(self, *, raw_output: str, output_type: Any, parse_errors: Sequence[str], attempt_count: int) -> None:
         self.raw_output = raw_output
         self.output_type = output_type
-        self.parse_errors = tuple(parse_errors)
+        self.parse_errors: tuple[str, ...] = tuple(parse_errors)
         self.attempt_count = attempt_count
         name = getattr(output_type, "__name__", "the JSON schema")
         verdict = "The reply does not fit" if attempt_count == 1 else f"None of {attempt_count} replies fits"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol, cast
 
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.errors import ValidationError
@@ -16,6 +16,14 @@ from ensemble_notebook.memory.words import split_words
 _ENTITY: Final = "entity"
 # So many entries are looked through for the ones that are meant.
 _MAX_CANDIDATES: Final = 200
+
+
+class _PlainStore(Protocol):
+    """A `MemoryStore` whose methods are plain, as `EntityMemory` calls them itself."""
+
+    def store(self, scope: str, entry: MemoryEntry, /) -> object: ...
+
+    def retrieve(self, scope: str, query: str, limit: int, /) -> Sequence[MemoryEntry]: ...
 
 
 class EntityMemory:
@@ -39,9 +47,10 @@ class EntityMemory:
     """
 
     def __init__(self, store: Any = None, *, scope: str = "entities") -> None:
-        self._store = InMemoryStore() if store is None else to_memory(store)
-        if inspect.iscoroutinefunction(self._store.retrieve):
-            raise ValidationError(f"EntityMemory needs a store with plain methods, got {self._store!r}.")
+        memory = InMemoryStore() if store is None else to_memory(store)
+        if inspect.iscoroutinefunction(memory.retrieve):
+            raise ValidationError(f"EntityMemory needs a store with plain methods, got {memory!r}.")
+        self._store = cast(_PlainStore, memory)
         self._scope = scope
 
     def put(self, name: str, fact: str) -> None:

@@ -46,7 +46,7 @@ class ExecutionTrace:
         cost: CostConfiguration | None = None,
         prices: Mapping[str, Price] | None = None,
     ) -> None:
-        self.events = tuple(events)
+        self.events: tuple[Event, ...] = tuple(events)
         self.cost = cost
         self._prices = prices
 

@@ -37,7 +37,7 @@ class JsonTraceExporter:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
 
     def export(self, trace: ExecutionTrace) -> Path:
         """Write it; gives the file.

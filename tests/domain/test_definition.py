@@ -31,6 +31,13 @@ EXAMPLES: dict[type, dict[str, Any]] = {
     HierarchicalConstraints: {"required_workers": ["Writer"], "max_calls_per_worker": {"Writer": 2}},
     Budget: {"max_tokens": 5},
 }
+
+
+def label(kind: type) -> str:
+    """What people write: ``Ensemble``, which derives from ``EnsembleDefinition`` and adds no field."""
+    return "Ensemble" if kind is EnsembleDefinition else kind.__name__
+
+
 every_kind = pytest.mark.parametrize("kind, values", EXAMPLES.items(), ids=lambda each: getattr(each, "__name__", ""))
 
 
@@ -44,7 +51,7 @@ def test_a_definition_is_frozen_and_has_no_dict(kind: type, values: dict[str, An
 
 @every_kind
 def test_a_definition_takes_keywords_only(kind: type, values: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=f"{kind.__name__} takes keyword arguments only"):
+    with pytest.raises(ValidationError, match=f"{label(kind)} takes keyword arguments only"):
         kind(*values.values())
 
 
@@ -54,7 +61,7 @@ def test_a_misspelt_field_is_refused_with_the_right_one_named_e5(kind: type, val
     wrong = right + "x"
     with pytest.raises(ValidationError) as caught:
         kind(**{wrong: values[right], **{name: each for name, each in values.items() if name != right}})
-    assert str(caught.value) == f"{kind.__name__} has no field {wrong!r}. Did you mean {right!r}?"
+    assert str(caught.value) == f"{label(kind)} has no field {wrong!r}. Did you mean {right!r}?"
     assert caught.value.problems[0].subject is kind
     assert caught.value.problems[0].field == wrong
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.definition import Definition, definition
 from ensemble_notebook.domain.definitions.limits import RateLimit
@@ -22,6 +22,18 @@ class Inherit(Enum):
 
 
 INHERIT: Final = Inherit.FROM_ENSEMBLE
+
+
+class ChatModel(Protocol):
+    """A LangChain chat model, as far as a definition knows one: `find_llm_fault` looks for the same method."""
+
+    @property
+    def ainvoke(self) -> Callable[..., Any]:
+        """Ask it."""
+
+
+# A chat model object, a spec text such as ``"local"`` or ``"openai:NAME"``, or a mapping with ``model`` in it.
+Llm = ChatModel | str | Mapping[str, Any]
 
 
 def find_llm_fault(value: Any) -> str | None:
@@ -51,9 +63,9 @@ class Agent(Definition):
 
     role: str
     goal: str
-    llm: Any = INHERIT
+    llm: Llm | Inherit = INHERIT
     background: str | None = None
-    tools: Sequence[Any] = ()
+    tools: Sequence[object] = ()
     allow_delegation: bool = False
     verbose: bool = False
     max_iterations: int = 25

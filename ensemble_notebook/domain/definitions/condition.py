@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Any, ClassVar
 
-from ensemble_notebook.domain.definitions.definition import Definition, definition
+from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 
@@ -39,11 +39,11 @@ class Condition(Definition):
 
     TESTS: ClassVar[tuple[str, ...]] = ("equals", "contains", "matches", "predicate", "default")
 
-    source: Any = field(kw_only=False)
+    source: ConditionSource | str = field(kw_only=False)
     equals: str | None = None
     contains: str | None = None
-    matches: Any = None
-    predicate: Callable[[TaskOutput], Any] | None = None
+    matches: Converted[re.Pattern[str] | None, re.Pattern[str] | str | None] = converted(default=None)
+    predicate: Callable[[TaskOutput], object] | None = None
     default: bool = False
 
     def __post_init__(self) -> None:
@@ -65,12 +65,13 @@ class Condition(Definition):
             )
 
     def _compile(self) -> None:
-        if self.matches is None or isinstance(self.matches, re.Pattern):
+        given: Any = self.matches
+        if given is None or isinstance(given, re.Pattern):
             return
         try:
-            self._set("matches", re.compile(self.matches))
+            self._set("matches", re.compile(given))
         except (re.error, TypeError) as error:
-            message = f"Condition matches must be a regular expression, and {self.matches!r} is none: {error}."
+            message = f"Condition matches must be a regular expression, and {given!r} is none: {error}."
             raise self._refuse("matches", message) from error
 
     def is_met_by(self, text: str) -> bool:

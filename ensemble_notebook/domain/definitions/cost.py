@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Protocol
 
-from ensemble_notebook.domain.definitions.definition import Definition, definition
+from ensemble_notebook.domain.definitions.definition import Converted, Definition, definition
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 
 
@@ -18,8 +18,8 @@ class CostConfiguration(Definition):
     Fields: `input_rate` and `output_rate`, in `currency` per token, as Decimal, int, float or text.
     """
 
-    input_rate: Decimal
-    output_rate: Decimal
+    input_rate: Converted[Decimal, Decimal | float | str]
+    output_rate: Converted[Decimal, Decimal | float | str]
     currency: str = "USD"
 
     def __post_init__(self) -> None:

@@ -10,18 +10,44 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast, dataclass_transform, overload
 
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, find_nearest
 
 D = TypeVar("D")
 E = TypeVar("E", bound=Enum)
+Kept = TypeVar("Kept", covariant=True)
+Given = TypeVar("Given", contravariant=True)
 
 PlainValue = str | int | float | bool
 _SHOW: Final = "show"
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+class Converted(Generic[Kept, Given]):
+    """The type of a field that is given in one form and kept in another: ``Converted[Workflow, Workflow | str]``.
+
+    For type checkers alone. They take the parameter of the constructor from ``__set__`` and the attribute from
+    ``__get__``, as the specification of dataclasses has it for descriptors; ``__post_init__`` does the conversion. At
+    run time such a field is like any other, and needs `converted` for its default.
+    """
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, instance: None, owner: type) -> Self: ...
+        @overload
+        def __get__(self, instance: object, owner: type) -> Kept: ...
+        def __get__(self, instance: object, owner: type) -> Any: ...
+
+        def __set__(self, instance: object, value: Given) -> None: ...
+
+
+def converted(*, default: Any, kw_only: bool = True, metadata: Mapping[str, Any] | None = None) -> Any:
+    """A field with a default whose type is `Converted`; type checkers hold ``dataclasses.field`` to its default's."""
+    return field(default=default, kw_only=kw_only, metadata=metadata)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field, converted))
 def definition(cls: type[D]) -> type[D]:
     """Make `cls` a frozen, slotted, keyword-only dataclass that is identified by identity (E2).
 
@@ -61,7 +87,7 @@ def find_field_problems(
         values: arguments by name.
         placed: arguments by position, under the names of their fields.
     """
-    owner, known = cls.__name__, get_field_names(cls)
+    owner, known = get_label(cls), get_field_names(cls)
     problems = []
     if extra:
         problems.append(Problem(f"{owner} takes keyword arguments only: {', '.join(known[:3])}, ...", cls))
@@ -103,6 +129,11 @@ def read_settings(definition: Definition) -> dict[str, PlainValue]:
     return settings
 
 
+def get_label(cls: type) -> str:
+    """What people call a definition: an ``EnsembleDefinition`` is an ensemble."""
+    return cls.__name__.removesuffix("Definition")
+
+
 def is_seconds(value: object) -> bool:
     """True for a duration: a finite number of seconds > 0."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
@@ -121,8 +152,7 @@ class Definition:
 
     @property
     def _label(self) -> str:
-        """What people call it: ``EnsembleDefinition`` is an ensemble."""
-        return type(self).__name__.removesuffix("Definition")
+        return get_label(type(self))
 
     def _refuse(self, field: str, message: str, item: int | str | None = None) -> ValidationError:
         return ValidationError(Problem(message, self, field, item))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
@@ -145,3 +145,8 @@ class DelegationPolicy(Protocol):
 
     def evaluate(self, request: DelegationRequest, context: DelegationContext, /) -> DelegationPolicyResult:
         """Allow, reject or modify; None is an error."""
+
+
+PolicyFunction = Callable[
+    [DelegationRequest, DelegationContext], DelegationPolicyResult | Awaitable[DelegationPolicyResult]
+]

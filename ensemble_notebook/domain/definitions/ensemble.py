@@ -6,23 +6,40 @@ The public ``Ensemble``, which also runs, derives from it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
-from ensemble_notebook.domain.definitions.agent import Agent, find_llm_fault
+from ensemble_notebook.domain.definitions.agent import Agent, Llm, find_llm_fault
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
-from ensemble_notebook.domain.definitions.definition import Definition, definition
-from ensemble_notebook.domain.definitions.delegation import DelegationPolicy
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
+from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
+from ensemble_notebook.domain.definitions.delegation import DelegationPolicy, PolicyFunction
+from ensemble_notebook.domain.definitions.enums import (
+    CaptureMode,
+    CaptureModeName,
+    ErrorStrategy,
+    ErrorStrategyName,
+    ReviewPolicy,
+    ReviewPolicyName,
+    Workflow,
+    WorkflowName,
+)
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagerPrompt
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
-from ensemble_notebook.domain.definitions.memory import MemoryStore, is_vector_store
+from ensemble_notebook.domain.definitions.memory import MemoryStore, VectorStore, is_vector_store
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import is_variable_name
+from ensemble_notebook.domain.seams.event import Listener
+
+
+class TraceExporter(Protocol):
+    """Gets the ``ExecutionTrace`` of every run that is over, whose class definitions do not know."""
+
+    def export(self, trace: Any, /) -> object:
+        """Keep it, send it, show it."""
 
 
 @definition
@@ -32,24 +49,26 @@ class EnsembleDefinition(Definition):
     tasks: Sequence[Task] = ()
     phases: Sequence[Phase] = ()
     agents: Sequence[Agent] = ()
-    llm: Any = None
-    workflow: Workflow = Workflow.SEQUENTIAL
-    error_strategy: ErrorStrategy = ErrorStrategy.FAIL_FAST
-    manager_llm: Any = None
+    llm: Llm | None = None
+    workflow: Converted[Workflow, Workflow | WorkflowName] = converted(default=Workflow.SEQUENTIAL)
+    error_strategy: Converted[ErrorStrategy, ErrorStrategy | ErrorStrategyName] = converted(
+        default=ErrorStrategy.FAIL_FAST
+    )
+    manager_llm: Llm | None = None
     manager_max_iterations: int = 20
     manager_prompt: ManagerPrompt | None = None
     hierarchical_constraints: HierarchicalConstraints | None = None
-    delegation_policies: Sequence[DelegationPolicy | Any] = ()
+    delegation_policies: Sequence[DelegationPolicy | PolicyFunction] = ()
     max_delegation_depth: int = 3
-    listeners: Sequence[Any] = ()
-    capture_mode: CaptureMode | None = None
-    trace_exporter: Any = None
+    listeners: Sequence[Listener] = ()
+    capture_mode: Converted[CaptureMode | None, CaptureMode | CaptureModeName | None] = converted(default=None)
+    trace_exporter: TraceExporter | Callable[[Any], object] | None = None
     rate_limit: RateLimit | None = None
     budget: Budget | None = None
     max_concurrency: int | None = None
-    memory: MemoryStore | Any = None
+    memory: MemoryStore | VectorStore | None = None
     review_handler: ReviewHandler | None = None
-    review_policy: ReviewPolicy = ReviewPolicy.NEVER
+    review_policy: Converted[ReviewPolicy, ReviewPolicy | ReviewPolicyName] = converted(default=ReviewPolicy.NEVER)
     cost: CostConfiguration | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     verbose: bool = False

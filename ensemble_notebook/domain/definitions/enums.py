@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 
 class Workflow(StrEnum):
@@ -13,12 +14,18 @@ class Workflow(StrEnum):
     HIERARCHICAL = "hierarchical"
 
 
+WorkflowName = Literal["sequential", "parallel", "hierarchical"]
+
+
 class ErrorStrategy(StrEnum):
     """What a failed task means for the others of its list or phase (E32)."""
 
     FAIL_FAST = "fail_fast"
     CONTINUE_ON_ERROR = "continue_on_error"
     PARTIAL = "partial"
+
+
+ErrorStrategyName = Literal["fail_fast", "continue_on_error", "partial"]
 
 
 class RunStatus(StrEnum):
@@ -81,12 +88,18 @@ class CaptureMode(StrEnum):
     FULL = "full"
 
 
+CaptureModeName = Literal["off", "standard", "full"]
+
+
 class ReviewPolicy(StrEnum):
     """Which tasks without a `review` of their own have a review gate after them (E45)."""
 
     NEVER = "never"
     AFTER_EVERY_TASK = "after_every_task"
     AFTER_LAST_TASK = "after_last_task"
+
+
+ReviewPolicyName = Literal["never", "after_every_task", "after_last_task"]
 
 
 class ReviewTiming(StrEnum):
@@ -97,12 +110,18 @@ class ReviewTiming(StrEnum):
     AFTER = "after"
 
 
+ReviewTimingName = Literal["before", "during", "after"]
+
+
 class OnTimeout(StrEnum):
     """What happens when nobody answers a review in time (E45)."""
 
     EXIT_EARLY = "exit_early"
     CONTINUE = "continue"
     FAIL = "fail"
+
+
+OnTimeoutName = Literal["exit_early", "continue", "fail"]
 
 
 class DelegationPriority(StrEnum):

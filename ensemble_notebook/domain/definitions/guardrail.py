@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
 
 
@@ -26,3 +27,8 @@ class GuardrailResult:
     def failure(cls, message: str) -> GuardrailResult:
         """Stop the task."""
         return cls(is_success=False, message=message)
+
+
+GuardrailAnswer = GuardrailResult | str | bool | None
+# What a guardrail, plain or async, may return: None or True lets the task go on, a text is an objection.
+GuardrailReturn = GuardrailAnswer | Awaitable[GuardrailAnswer]

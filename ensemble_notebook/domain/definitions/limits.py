@@ -11,7 +11,7 @@ from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from ensemble_notebook.domain.definitions.definition import Definition, definition, is_seconds
+from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition, is_seconds
 
 
 @definition
@@ -24,8 +24,8 @@ class RateLimit(Definition):
     """
 
     requests: int = field(kw_only=False)
-    period: float = field(kw_only=False)
-    wait_timeout: float = 30.0
+    period: Converted[float, float | timedelta] = field(kw_only=False)
+    wait_timeout: Converted[float, float | timedelta] = converted(default=30.0)
 
     def __post_init__(self) -> None:
         """Check the numbers; durations become seconds."""
@@ -61,7 +61,7 @@ class Budget(Definition):
     `max_cost`, uncounted).
     """
 
-    max_cost: Decimal | None = None
+    max_cost: Converted[Decimal | None, Decimal | float | str | None] = converted(default=None)
     max_tokens: int | None = None
     max_llm_calls: int | None = None
     warn_at: float = 0.8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -29,8 +29,22 @@ class MemoryStore(Protocol):
     def store(self, scope: str, entry: MemoryEntry, /) -> object:
         """Keep an entry."""
 
-    def retrieve(self, scope: str, query: str, limit: int, /) -> Sequence[MemoryEntry]:
+    def retrieve(
+        self, scope: str, query: str, limit: int, /
+    ) -> Sequence[MemoryEntry] | Awaitable[Sequence[MemoryEntry]]:
         """At most `limit` entries of the scope that fit the query, best first."""
+
+
+class VectorStore(Protocol):
+    """A LangChain vector store, as far as a memory needs one."""
+
+    @property
+    def add_texts(self) -> Callable[..., Any]:
+        """Keep texts with their metadata."""
+
+    @property
+    def similarity_search(self) -> Callable[..., Any]:
+        """Find the documents that fit a query."""
 
 
 def is_vector_store(value: Any) -> bool:

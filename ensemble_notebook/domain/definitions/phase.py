@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any, cast
+from typing import Any, TypedDict, Unpack
 
 from ensemble_notebook.domain.definitions.condition import Condition, normalize_conditions
-from ensemble_notebook.domain.definitions.definition import Definition, definition
-from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
+from ensemble_notebook.domain.definitions.enums import Workflow, WorkflowName
+from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 
 
@@ -21,14 +22,24 @@ class PhaseReview(Definition):
     `max_retries` (how often the phase may be done again; after that a wish to retry rejects it).
     """
 
-    by: Any = field(kw_only=False)
+    by: Task | ReviewHandler = field(kw_only=False)
     max_retries: int = 2
 
     def __post_init__(self) -> None:
         """Check one review by itself."""
-        if not isinstance(self.by, Task) and (not callable(self.by) or isinstance(self.by, type)):
-            raise self._refuse("by", f"PhaseReview by must be a task or a function, got {type(self.by).__name__}.")
+        by: Any = self.by
+        if not isinstance(by, Task) and (not callable(by) or isinstance(by, type)):
+            raise self._refuse("by", f"PhaseReview by must be a task or a function, got {type(by).__name__}.")
         self._require_integer("max_retries", least=0)
+
+
+class PhaseFields(TypedDict, total=False):
+    """The fields of a `Phase` beside its name and tasks, as `Phase.of` takes them; see ``TaskFields``."""
+
+    workflow: Workflow | WorkflowName | None
+    after: Sequence[Phase | str]
+    when: Sequence[Condition] | Condition | None
+    review: PhaseReview | Task | ReviewHandler | None
 
 
 @definition
@@ -45,14 +56,14 @@ class Phase(Definition):
 
     name: str
     tasks: Sequence[Task]
-    workflow: Workflow | None = None
+    workflow: Converted[Workflow | None, Workflow | WorkflowName | None] = converted(default=None)
     after: Sequence[Phase | str] = ()
 
-    when: Sequence[Condition] | Condition | None = None
-    review: PhaseReview | Any = None
+    when: Converted[tuple[Condition, ...], Sequence[Condition] | Condition | None] = converted(default=None)
+    review: Converted[PhaseReview | None, PhaseReview | Task | ReviewHandler | None] = converted(default=None)
 
     @classmethod
-    def of(cls, name: str, /, *tasks: Task, **fields: Any) -> Phase:
+    def of(cls, name: str, /, *tasks: Task, **fields: Unpack[PhaseFields]) -> Phase:
         """A phase from its tasks."""
         return cls(name=name, tasks=tasks, **fields)
 
@@ -74,8 +85,9 @@ class Phase(Definition):
             self._check_workflow()
         self._check_after()
         normalize_conditions(self)
-        if self.review is not None and not isinstance(self.review, PhaseReview):
-            self._set("review", PhaseReview(self.review))
+        review: Any = self.review
+        if review is not None and not isinstance(review, PhaseReview):
+            self._set("review", PhaseReview(review))
 
     def _check_workflow(self) -> None:
         self._make_enum("workflow", Workflow)
@@ -95,7 +107,7 @@ class Phase(Definition):
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """Its conditions; `when` is kept as this tuple."""
-        return cast("tuple[Condition, ...]", self.when)
+        return self.when
 
     def __repr__(self) -> str:
         """Name and size."""

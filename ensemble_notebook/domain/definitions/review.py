@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
-from ensemble_notebook.domain.definitions.definition import Definition, definition
-from ensemble_notebook.domain.definitions.enums import OnTimeout, ReviewTiming
+from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
+from ensemble_notebook.domain.definitions.enums import OnTimeout, OnTimeoutName, ReviewTiming, ReviewTimingName
 from ensemble_notebook.errors import ValidationError
 
 
@@ -100,7 +100,7 @@ class ReviewRequest:
     on_timeout: OnTimeout = OnTimeout.EXIT_EARLY
 
 
-ReviewHandler = Callable[[ReviewRequest], Any]
+ReviewHandler = Callable[[ReviewRequest], ReviewDecision | Awaitable[ReviewDecision]]
 
 
 @definition
@@ -111,9 +111,11 @@ class Review(Definition):
     that a person has; None waits for ever), `on_timeout` (exit_early | continue | fail).
     """
 
-    timing: ReviewTiming = field(default=ReviewTiming.AFTER, kw_only=False)
+    timing: Converted[ReviewTiming, ReviewTiming | ReviewTimingName] = converted(
+        default=ReviewTiming.AFTER, kw_only=False
+    )
     timeout: float | None = 300.0
-    on_timeout: OnTimeout = OnTimeout.EXIT_EARLY
+    on_timeout: Converted[OnTimeout, OnTimeout | OnTimeoutName] = converted(default=OnTimeout.EXIT_EARLY)
 
     def __post_init__(self) -> None:
         """Check one gate by itself."""

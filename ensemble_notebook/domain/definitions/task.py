@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Final, cast
+from typing import Any, Final, TypedDict, Unpack, cast
 
-from ensemble_notebook.domain.definitions.agent import Agent, check_tools, find_llm_fault
+from ensemble_notebook.domain.definitions.agent import Agent, Llm, check_tools, find_llm_fault
 from ensemble_notebook.domain.definitions.condition import Condition, ConditionSource, normalize_conditions
-from ensemble_notebook.domain.definitions.definition import definition, shown
+from ensemble_notebook.domain.definitions.definition import Converted, converted, definition, shown
 from ensemble_notebook.domain.definitions.enums import ReviewTiming
+from ensemble_notebook.domain.definitions.guardrail import GuardrailReturn
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.output_type import check_output_type, describe_output_type
 from ensemble_notebook.domain.definitions.review import Review
@@ -32,6 +33,35 @@ def _join_function_names(functions: Sequence[Any]) -> str:
 
 def _join_timings(reviews: Sequence[Review]) -> str:
     return ", ".join(each.timing.value for each in reviews)
+
+
+InputGuardrail = Callable[[TaskInput], GuardrailReturn]
+OutputGuardrail = Callable[[TaskOutput], GuardrailReturn]
+
+
+class TaskFields(TypedDict, total=False):
+    """The fields of a `Task` beside description and expected output, as `Task.of` takes them.
+
+    Python has no way to say "the keywords of that constructor, but for two", so they are listed again for type checkers
+    and editors; a test holds both lists together.
+    """
+
+    agent: Agent | None
+    context: Sequence[Task | str]
+    name: str | None
+    handler: Handler | None
+    llm: Llm | None
+    tools: Sequence[object]
+    timeout: float | None
+    output_type: type[Any] | Mapping[str, Any] | None
+    max_output_retries: int
+    when: Sequence[Condition] | Condition | None
+    fallback: Agent | None
+    input_guardrails: Sequence[InputGuardrail] | InputGuardrail
+    output_guardrails: Sequence[OutputGuardrail] | OutputGuardrail
+    review: Sequence[Review] | Review | None
+    memory: Sequence[str]
+    rate_limit: RateLimit | None
 
 
 @definition
@@ -58,23 +88,31 @@ class Task(ConditionSource):
     agent: Agent | None = None
     context: Sequence[Task | str] = ()
     name: str | None = None
-    handler: Handler | Any | None = None
-    llm: Any = None
-    tools: Sequence[Any] = ()
+    handler: Handler | None = None
+    llm: Llm | None = None
+    tools: Sequence[object] = ()
     timeout: float | None = field(default=None, metadata=shown("{:g} s".format))
 
-    output_type: Any = field(default=None, metadata=shown(describe_output_type))
+    output_type: type[Any] | Mapping[str, Any] | None = field(default=None, metadata=shown(describe_output_type))
     max_output_retries: int = field(default=3, metadata=shown())
-    when: Sequence[Condition] | Condition | None = None
+    when: Converted[tuple[Condition, ...], Sequence[Condition] | Condition | None] = converted(default=None)
     fallback: Agent | None = field(default=None, metadata=shown(lambda agent: agent.role))
-    input_guardrails: Sequence[Callable[[TaskInput], Any]] = field(default=(), metadata=shown(_join_function_names))
-    output_guardrails: Sequence[Callable[[TaskOutput], Any]] = field(default=(), metadata=shown(_join_function_names))
-    review: Sequence[Review] | Review | None = field(default=None, metadata=shown(_join_timings))
+    input_guardrails: Converted[tuple[InputGuardrail, ...], Sequence[InputGuardrail] | InputGuardrail] = converted(
+        default=(), metadata=shown(_join_function_names)
+    )
+    output_guardrails: Converted[tuple[OutputGuardrail, ...], Sequence[OutputGuardrail] | OutputGuardrail] = converted(
+        default=(), metadata=shown(_join_function_names)
+    )
+    review: Converted[tuple[Review, ...], Sequence[Review] | Review | None] = converted(
+        default=None, metadata=shown(_join_timings)
+    )
     memory: Sequence[str] = field(default=(), metadata=shown(", ".join))
     rate_limit: RateLimit | None = field(default=None, metadata=shown(RateLimit.describe))
 
     @classmethod
-    def of(cls, description: str, /, expected_output: str = STOCK_EXPECTED_OUTPUT, **fields: Any) -> Task:
+    def of(
+        cls, description: str, /, expected_output: str = STOCK_EXPECTED_OUTPUT, **fields: Unpack[TaskFields]
+    ) -> Task:
         """A task with a stock expected output."""
         return cls(description=description, expected_output=expected_output, **fields)
 
@@ -178,12 +216,12 @@ class Task(ConditionSource):
     @property
     def reviews(self) -> tuple[Review, ...]:
         """Its gates; `review` is kept as this tuple."""
-        return cast("tuple[Review, ...]", self.review)
+        return self.review
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """Its conditions; `when` is kept as this tuple."""
-        return cast("tuple[Condition, ...]", self.when)
+        return self.when
 
     def __repr__(self) -> str:
         """Name and the start of the description."""

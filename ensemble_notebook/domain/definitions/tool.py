@@ -74,7 +74,18 @@ class TaskInput:
     inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
-Handler = Callable[[TaskInput], Any]
+class LangChainTool(Protocol):
+    """A LangChain ``BaseTool``, as far as a handler needs one."""
+
+    name: str
+    description: str
+
+    @property
+    def ainvoke(self) -> Callable[..., Any]:
+        """Do the work."""
+
+
+Handler = Callable[[TaskInput], Any] | AgentTool | LangChainTool
 
 
 def human_input(question: str) -> str:

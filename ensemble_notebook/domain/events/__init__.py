@@ -21,10 +21,6 @@ from ensemble_notebook.domain.events.agent_events import (
     TurnEnded,
     TurnStarted,
 )
-from ensemble_notebook.domain.events.base import (
-    Event,
-    event,
-)
 from ensemble_notebook.domain.events.operation_events import (
     BudgetWarning,
     DelegationCompleted,
@@ -57,6 +53,10 @@ from ensemble_notebook.domain.events.run_events import (
     TaskSkipped,
     TaskStarted,
     Warned,
+)
+from ensemble_notebook.domain.seams.event import (
+    Event,
+    event,
 )
 
 __all__ = [

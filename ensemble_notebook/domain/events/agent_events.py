@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
-from ensemble_notebook.domain.events.base import Event, event
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ToolCall
+from ensemble_notebook.domain.seams.event import Event, event
 
 
 @event

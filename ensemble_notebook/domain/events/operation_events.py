@@ -6,8 +6,8 @@ from ensemble_notebook.domain.definitions.delegation import DelegationRequest, D
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest
-from ensemble_notebook.domain.events.base import Event, event
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.seams.event import Event, event
 
 
 @event

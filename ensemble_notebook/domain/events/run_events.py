@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, PhaseStatus, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import Budget
-from ensemble_notebook.domain.events.base import Event, event
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
+from ensemble_notebook.domain.seams.event import Event, event
 
 
 @event

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest, Verdict
+from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest, Verdict
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
@@ -47,6 +47,7 @@ class PhaseReviewer:
             TaskAbandoned, BudgetExceededError: the review is not to go on.
         """
         review = phase.phase.review
+        assert review is not None  # this is asked for phases with a review
         request = ReviewRequest(
             subject="phase",
             text="\n\n".join(f"### {each.name}\n{each.raw}" for each in outputs),
@@ -58,7 +59,7 @@ class PhaseReviewer:
         review_queue = self._runner.review_queue
         try:
             if phase.reviewer is None:
-                decision = await review_queue.ask(request, span, review.by)
+                decision = await review_queue.ask(request, span, cast(ReviewHandler, review.by))
             else:
                 work = functools.partial(self._run_reviewer, phase.reviewer, tuple(outputs), queued_s, span)
                 decision = await review_queue.ask_without_waiting(request, span, work)

@@ -51,21 +51,21 @@ class TraceFold:
     """
 
     def __init__(self, cost: CostConfiguration | None = None, prices: Mapping[str, Price] | None = None) -> None:
-        self.lock = threading.RLock()
-        self.currency = "USD" if cost is None else cost.currency
-        self.tree = SpanTree(self.currency)
-        self.log = ConversationLog()
+        self.lock: threading.RLock = threading.RLock()
+        self.currency: str = "USD" if cost is None else cost.currency
+        self.tree: SpanTree = SpanTree(self.currency)
+        self.log: ConversationLog = ConversationLog()
         self.run: Span | None = None
-        self.run_id = ""
+        self.run_id: str = ""
         self.name: str | None = None
         self.workflow: str | None = None
         self.inputs: Mapping[str, str] = {}
         self.max_concurrency: int | None = None
         self.agents: tuple[PlannedAgent, ...] = ()
         self.budget: Budget | None = None
-        self.capture_mode = CaptureMode.OFF
+        self.capture_mode: CaptureMode = CaptureMode.OFF
         self.plan: ExecutionPlan | None = None
-        self.status = RunStatus.PENDING
+        self.status: RunStatus = RunStatus.PENDING
         self.exit_reason: ExitReason | None = None
         self.error: ErrorSummary | None = None
         self.warnings: list[str] = []

@@ -52,7 +52,7 @@ class SpanTree:
     """
 
     def __init__(self, currency: str) -> None:
-        self.version = 0
+        self.version: int = 0
         self._currency = currency
         self.spans: dict[str, Span] = {}
         self.open: dict[str, Span] = {}

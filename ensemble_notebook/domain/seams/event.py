@@ -1,10 +1,14 @@
-"""What all events have."""
+"""What all events have, and who is told of them.
+
+Apart from the events themselves, because definitions name listeners, and events tell of definitions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar, dataclass_transform
+from typing import Protocol, TypeVar, dataclass_transform
 
 E = TypeVar("E")
 
@@ -39,3 +43,13 @@ class Event:
     task: str | None = None
     phase: str | None = None
     depends_on: tuple[str, ...] = ()
+
+
+class EventListener(Protocol):
+    """An object that is told of every event of a run, in order, on a thread of its own."""
+
+    def on_event(self, event: Event, /) -> object:
+        """Take in the next event."""
+
+
+Listener = EventListener | Callable[[Event], object]
