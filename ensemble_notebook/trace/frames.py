@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event
-from ensemble_notebook.trace.analysis.activity import RUNS, RunActivity, measure_activity
+from ensemble_notebook.trace.analysis.activity import RunActivity, measure_activity
 from ensemble_notebook.trace.analysis.agent_stats import AGENTS, AgentStats, collect_agent_stats
 from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH, Segment, list_segments
 from ensemble_notebook.trace.analysis.event_log import EVENTS, list_logged_events
@@ -29,6 +29,7 @@ from ensemble_notebook.trace.tables.columns import (
     MESSAGES,
     PHASES,
     REVIEWS,
+    RUNS,
     SPANS,
     TASKS,
     TOOL_CALLS,

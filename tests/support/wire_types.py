@@ -7,10 +7,27 @@ tables.
 from __future__ import annotations
 
 import json
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.review import Verdict
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.tables.table import NUMBERS, Table
+from ensemble_notebook.trace.tables.timeline_columns import (
+    ACTIVE,
+    BUDGET,
+    DELEGATION,
+    FAILURE,
+    MEMORY,
+    PHASE,
+    REVIEW,
+    ROWS,
+    RUN,
+    VERSION,
+)
 
 FOLDER: Final = Path(__file__).parents[2] / "js" / "src" / "wire"
 
@@ -68,7 +85,72 @@ def _object(facts: dict[str, Any]) -> str:
     return f"{{ {', '.join(f'{name}: {json.dumps(value, ensure_ascii=False)}' for name, value in facts.items())} }}"
 
 
-FILES: Final = {"kinds.ts": make_kinds}
+def make_rows() -> str:
+    """The types of what messages and saved views hold."""
+    # A span of a run whose kernel is gone will be interrupted (T20); none is written yet, and views can draw it.
+    lists = {"STATUSES": [*SpanStatus, "interrupted"], "RUN_STATUSES": [*RunStatus]}
+    return "\n".join(
+        [
+            "// Made by `make wire-types` from ensemble_notebook/trace/tables/timeline_columns.py: change that file.",
+            "// Data alone: what reads a message that came from elsewhere is in `reader`.",
+            "",
+            'import type { Kind } from "./traits";',
+            "",
+            "/** Of all that is declared here. A view reads all versions up to this one. */",
+            f"export const VERSION = {VERSION};",
+            "",
+            *(f"export const {name} = {_names([str(each) for each in names])};" for name, names in lists.items()),
+            "",
+            "export type Status = (typeof STATUSES)[number];",
+            "export type RunStatus = (typeof RUN_STATUSES)[number];",
+            f"export type Verdict = {' | '.join(json.dumps(each.value) for each in Verdict)};",
+            *(line for name, table in INTERFACES.items() for line in _interface(name, table)),
+            "",
+            "// The numbers of a run and of its budget, for who reads them one by one.",
+            f"export const RUN_COUNTS = {_names(_numbers(RUN, is_nullable=False))};",
+            f"export const RUN_AMOUNTS = {_names(_numbers(RUN, is_nullable=True))};",
+            f"export const BUDGET_AMOUNTS = {_names(_numbers(BUDGET, is_nullable=True))};",
+            "",
+        ]
+    )
+
+
+INTERFACES: Final = {
+    "Delegation": DELEGATION,
+    "Review": REVIEW,
+    "Memory": MEMORY,
+    "Row": ROWS,
+    "Phase": PHASE,
+    "ActiveSpan": ACTIVE,
+    "Budget": BUDGET,
+    "Failure": FAILURE,
+    "Run": RUN,
+}
+_TYPES: Final = {"Int64": "number", "Float64": "number", "boolean": "boolean"}
+
+
+def _interface(name: str, table: Table) -> Iterator[str]:
+    """What a record is. A column that may be unknown may also be absent, as it is in rows."""
+    yield from ("", f"/** One {table.grain}. */", f"export interface {name} {{")
+    for column in table.all_columns:
+        unit = f" ({column.unit})" if column.unit and column.unit not in column.meaning else ""
+        kind = column.type_name or _TYPES.get(column.dtype, "string")
+        yield f"  /** {column.meaning}{unit} */"
+        yield f"  {column.name}?: {kind} | null;" if column.is_nullable else f"  {column.name}: {kind};"
+    yield "}"
+
+
+def _numbers(table: Table, *, is_nullable: bool) -> list[str]:
+    return [each.name for each in table.columns if each.dtype in NUMBERS and each.is_nullable is is_nullable]
+
+
+def _names(names: list[str]) -> str:
+    return "[\n" + textwrap.fill(", ".join(map(json.dumps, names)) + ",", 116, **_INDENTED) + "\n] as const"
+
+
+_INDENTED: Final[Any] = {"initial_indent": "  ", "subsequent_indent": "  ", "break_long_words": False}
+
+FILES: Final = {"kinds.ts": make_kinds, "rows.ts": make_rows}
 
 
 def main() -> None:

@@ -9,7 +9,6 @@ from pandas.testing import assert_frame_equal
 
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.testing.event_builder import EventBuilder
-from ensemble_notebook.trace.analysis.activity import RUNS
 from ensemble_notebook.trace.analysis.agent_stats import AGENTS
 from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH
 from ensemble_notebook.trace.analysis.event_log import EVENTS
@@ -25,6 +24,7 @@ from ensemble_notebook.trace.tables.columns import (
     MESSAGES,
     PHASES,
     REVIEWS,
+    RUNS,
     SPANS,
     TASKS,
     TOOL_CALLS,

@@ -160,7 +160,7 @@ def _facts(run: Mapping[str, Any]) -> Iterable[str]:
     elif calls and run.get("cost") is None:
         yield "cost unknown"
     yield from _budget(run)
-    for field, noun in (("tool_call_count", "tool call"), ("errors", "error"), ("retries", "retry")):
+    for field, noun in (("tool_call_count", "tool call"), ("error_count", "error"), ("retry_count", "retry")):
         if number := run.get(field):
             yield pluralize(number, noun)
     if number := run.get("tasks_skipped"):

@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from operator import methodcaller
-from typing import Final
 
-from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
-from ensemble_notebook.trace.tables.columns import COUNTS, SUMS
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
 
 Interval = tuple[float, float]
 
@@ -55,53 +50,6 @@ class RunActivity:
     def currency(self) -> str:
         """Of the cost."""
         return self.fold.currency
-
-    def tasks_in(self, status: SpanStatus) -> int:
-        """How many tasks of the plan are in this status."""
-        return self.fold.tree.task_counts[status]
-
-
-RUNS: Final = Table(
-    "run. Its time is told apart: wall_ms = active_ms + human_wait_ms + idle_ms",
-    Column("run_id", "string", "unique", "fold.run_id"),
-    (
-        Column("name", "category", "of the ensemble", "fold.name"),
-        Column("workflow", "category", "of the ensemble", "fold.workflow"),
-        Column("status", "category", "how the run ended, or stands", "fold.status.value"),
-        Column(
-            "exit_reason",
-            "category",
-            "why it ended",
-            lambda each: each.fold.exit_reason and each.fold.exit_reason.value,
-        ),
-        Column("capture_mode", "category", "off, standard or full", "fold.capture_mode.value"),
-        Column("start_time", UTC_TIME, "when it started", "run.start_time"),
-        Column("end_time", UTC_TIME, "when it ended", "run.end_time"),
-        Column("wall_ms", "Float64", "from start to end"),
-        Column("active_ms", "Float64", "something was at work: a request, a tool, a handler, a guardrail or memory"),
-        Column("human_wait_ms", "Float64", "nothing was at work, and a review was open"),
-        Column("idle_ms", "Float64", "neither: waits for rate limits, back-off, the engine itself"),
-        Column("work_ms", "Float64", "of all that was at work; side by side adds up"),
-        Column("parallelism", "Float64", "work_ms / active_ms"),
-        Column("max_concurrency", "Int64", "the limit of tasks at the same time", "fold.max_concurrency"),
-        *(
-            Column(
-                f"tasks_{name}",
-                "Int64",
-                f"tasks of the plan that {meaning}",
-                methodcaller("tasks_in", status),
-            )
-            for name, status, meaning in (
-                ("done", SpanStatus.OK, "completed"),
-                ("failed", SpanStatus.ERROR, "failed"),
-                ("skipped", SpanStatus.SKIPPED, "were skipped"),
-                ("cancelled", SpanStatus.CANCELLED, "were cancelled"),
-            )
-        ),
-        *(each for each in COUNTS if each.name != "human_wait_ms"),
-        *SUMS,
-    ),
-)
 
 
 def measure_activity(fold: TraceFold) -> list[RunActivity]:

@@ -285,8 +285,7 @@ def _encode_duration(duration: timedelta | None) -> str | None:
 
 def _span_to_dict(span: Span) -> dict[str, Any]:
     """The columns of the spans frame, what is unknown left out."""
-    columns = (SPANS.index, *SPANS.columns) if SPANS.index is not None else SPANS.columns
-    values = {to_camel(each.name): to_plain(each.values([span])[0]) for each in columns}
+    values = {to_camel(each.name): to_plain(each.read(span)) for each in SPANS.all_columns}
     return {name: value for name, value in values.items() if value is not None}
 
 

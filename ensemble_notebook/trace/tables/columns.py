@@ -9,24 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import Message, Span
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
-
-
-def _attribute_reader(name: str) -> Callable[[Span], Any]:
-    """How a row gives what only its kind has."""
-    return lambda span: (span.attributes or {}).get(name)
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, attribute_reader
 
 
 def _format_arguments(message: Message) -> str | None:
     return "; ".join(f"{call.name}({call.arguments})" for call in message.tool_calls) or None
 
 
+def _task_counter(status: SpanStatus) -> Callable[[Any], int]:
+    """How a record of a run gives how many tasks of the plan are in a status."""
+    return lambda record: int(record.fold.tree.task_counts[status])
+
+
 def _read_currency(span: Span) -> str | None:
     return None if span.cost is None else span.currency
 
 
-_SPAN_ID: Final = Column("span_id", "string", "unique in all runs")
+_SPAN_ID: Final = Column("span_id", "string", "unique in all runs", is_nullable=False)
 
 _WHERE: Final = (
     Column("phase", "category", "name of the phase, NA in a flat ensemble"),
@@ -38,7 +39,12 @@ _WHERE: Final = (
     Column("delegation_id", "string", "of the innermost delegation that it is a part of"),
 )
 STATUS: Final = Column(
-    "status", "category", "pending, running, waiting, ok, error, cancelled or skipped", "status.value"
+    "status",
+    "category",
+    "pending, running, waiting, ok, error, cancelled or skipped",
+    "status.value",
+    "Status",
+    is_nullable=False,
 )
 TIMES: Final = (
     Column("start_time", UTC_TIME, "when it started, NA for what never ran"),
@@ -78,32 +84,84 @@ _LEAF_USAGE: Final = (
 SUMS: Final = (
     *(Column(each.name, "Int64", f"{each.meaning}; known part", f"totals.{each.name}") for each in _LEAF_TOKENS),
     Column("total_tokens", "Int64", "input and output", "totals.total_tokens"),
-    Column("tokens_complete", "boolean", "False when the tokens of a request are unknown", "totals.tokens_complete"),
+    Column(
+        "tokens_complete",
+        "boolean",
+        "False when the tokens of a request are unknown",
+        "totals.tokens_complete",
+        is_nullable=False,
+    ),
     Column("cost", "Float64", "known part, in currency", "totals.cost"),
-    Column("cost_complete", "boolean", "False when the price of a request is unknown", "totals.cost_complete"),
-    Column("currency", "category", "of the cost"),
+    Column(
+        "cost_complete",
+        "boolean",
+        "False when the price of a request is unknown",
+        "totals.cost_complete",
+        is_nullable=False,
+    ),
+    Column("currency", "category", "of the cost", is_nullable=False),
 )
 COUNTS: Final = (
-    Column("llm_call_count", "Int64", "model calls", "totals.llm_call_count"),
-    Column("attempt_count", "Int64", "physical requests behind them", "totals.llm_attempt_count"),
-    Column("retry_count", "Int64", "attempts that were followed by another one", "totals.retry_count"),
-    Column("tool_call_count", "Int64", "tool calls that were executed", "totals.tool_call_count"),
-    Column("delegation_count", "Int64", "delegations asked for, refused ones included", "totals.delegation_count"),
-    Column("fallback_count", "Int64", "tasks that another agent took over", "totals.fallback_count"),
-    Column("memory_retrieve_count", "Int64", "scopes of the memory that were read", "totals.memory_retrieve_count"),
-    Column("memory_store_count", "Int64", "scopes of the memory that were written", "totals.memory_store_count"),
-    Column("error_count", "Int64", "failures, each counted once", "totals.error_count"),
-    Column("llm_time_ms", "Float64", "time of all attempts; side by side adds up", "totals.llm_ms"),
+    Column("llm_call_count", "Int64", "model calls", "totals.llm_call_count", is_nullable=False),
+    Column("attempt_count", "Int64", "physical requests behind them", "totals.llm_attempt_count", is_nullable=False),
     Column(
-        "tool_time_ms", "Float64", "tools' own time, without delegated work; side by side adds up", "totals.tool_ms"
+        "retry_count", "Int64", "attempts that were followed by another one", "totals.retry_count", is_nullable=False
     ),
-    Column("tool_wait_ms", "Float64", "time in which turns waited for tools; side by side once", "totals.tool_wait_ms"),
-    Column("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms"),
+    Column("tool_call_count", "Int64", "tool calls that were executed", "totals.tool_call_count", is_nullable=False),
     Column(
-        "wait_ms", "Float64", "waits of requests for rate limits and budgets; side by side adds up", "totals.wait_ms"
+        "delegation_count",
+        "Int64",
+        "delegations asked for, refused ones included",
+        "totals.delegation_count",
+        is_nullable=False,
     ),
-    Column("human_wait_ms", "Float64", "waits for answers of reviews; side by side adds up", "totals.human_wait_ms"),
-    Column("prompt_build_ms", "Float64", "making the prompts", "totals.prompt_ms"),
+    Column("fallback_count", "Int64", "tasks that another agent took over", "totals.fallback_count", is_nullable=False),
+    Column(
+        "memory_retrieve_count",
+        "Int64",
+        "scopes of the memory that were read",
+        "totals.memory_retrieve_count",
+        is_nullable=False,
+    ),
+    Column(
+        "memory_store_count",
+        "Int64",
+        "scopes of the memory that were written",
+        "totals.memory_store_count",
+        is_nullable=False,
+    ),
+    Column("error_count", "Int64", "failures, each counted once", "totals.error_count", is_nullable=False),
+    Column("llm_time_ms", "Float64", "time of all attempts; side by side adds up", "totals.llm_ms", is_nullable=False),
+    Column(
+        "tool_time_ms",
+        "Float64",
+        "tools' own time, without delegated work; side by side adds up",
+        "totals.tool_ms",
+        is_nullable=False,
+    ),
+    Column(
+        "tool_wait_ms",
+        "Float64",
+        "time in which turns waited for tools; side by side once",
+        "totals.tool_wait_ms",
+        is_nullable=False,
+    ),
+    Column("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms", is_nullable=False),
+    Column(
+        "wait_ms",
+        "Float64",
+        "waits of requests for rate limits and budgets; side by side adds up",
+        "totals.wait_ms",
+        is_nullable=False,
+    ),
+    Column(
+        "human_wait_ms",
+        "Float64",
+        "waits for answers of reviews; side by side adds up",
+        "totals.human_wait_ms",
+        is_nullable=False,
+    ),
+    Column("prompt_build_ms", "Float64", "making the prompts", "totals.prompt_ms", is_nullable=False),
     Column("memory_time_ms", "Float64", "reading and writing the memory", "totals.memory_ms"),
 )
 
@@ -117,8 +175,15 @@ SPANS: Final = Table(
         Column("parent_id", "string", "span_id of the span around it, NA for the run"),
         Column("seq", "Int64", "number of the event that started it"),
         Column("depth", "Int64", "how many spans are around it"),
-        Column("kind", "category", "as in the list above: run, phase, task, turn, llm, ...", "kind.value"),
-        Column("name", "category", "of the phase, task, model or tool; else its kind and number"),
+        Column(
+            "kind",
+            "category",
+            "as in the list above: run, phase, task, turn, llm, ...",
+            "kind.value",
+            "Kind",
+            is_nullable=False,
+        ),
+        Column("name", "category", "of the phase, task, model or tool; else its kind and number", is_nullable=False),
         *_WHERE,
         *TIMES,
         Column("self_ms", "Float64", "the part of duration_ms in which it was not over and no child was running"),
@@ -152,7 +217,7 @@ PHASES: Final = Table(
     _SPAN_ID,
     (
         Column("phase", "category", "name"),
-        Column("after", "object", "tuple of the names of its predecessors", "depends_on"),
+        Column("after", "object", "names of its predecessors", "depends_on", "readonly string[]", is_nullable=False),
         STATUS,
         *TIMES,
         *_ERROR,
@@ -171,7 +236,7 @@ TASKS: Final = Table(
         Column("task", "category", "name"),
         Column("phase", "category", "name of its phase, NA in a flat ensemble"),
         Column("agent", "category", "role of the agent, 'Handler' for a handler"),
-        Column("depends_on", "object", "tuple of the names of the tasks that it waited for"),
+        Column("depends_on", "object", "names of the tasks that it waited for", type_name="readonly string[]"),
         STATUS,
         *TIMES,
         Column("self_ms", "Float64", "the part of duration_ms in which it was not over and no turn or other step ran"),
@@ -270,17 +335,17 @@ DELEGATIONS: Final = Table(
         Column("delegation_id", "string", "id of request and response"),
         Column("phase", "category", "name of the phase, NA in a flat ensemble"),
         Column("task", "category", "name of the task in which it was asked for"),
-        Column("delegator", "category", "role of who asked", _attribute_reader("delegator")),
+        Column("delegator", "category", "role of who asked", attribute_reader("delegator")),
         Column("delegate_to", "category", "role of the worker"),
         Column(
             "depth",
             "Int64",
             "1 for what the agent of a task asks for, 2 for what its worker does, ...",
-            _attribute_reader("depth"),
+            attribute_reader("depth"),
         ),
-        Column("priority", "category", "as the request says", _attribute_reader("priority")),
+        Column("priority", "category", "as the request says", attribute_reader("priority")),
         STATUS,
-        Column("response", "category", "success, failure or partial; NA while running", _attribute_reader("status")),
+        Column("response", "category", "success, failure or partial; NA while running", attribute_reader("status")),
         Column("reason", "string", "why it was refused"),
         *TIMES,
         Column("request", "string", "what was asked, as the worker got it; secrets masked", "input"),
@@ -299,15 +364,21 @@ REVIEWS: Final = Table(
         Column("phase", "category", "name of the phase, NA in a flat ensemble"),
         Column("task", "category", "name of the task; NA for a phase"),
         Column("agent", "category", "role of who did or will do what is looked at"),
-        Column("subject", "category", "task, output, tool, question or phase", _attribute_reader("subject")),
-        Column("tool", "category", "name of the tool, for a tool call", _attribute_reader("tool")),
+        Column(
+            "subject",
+            "category",
+            "task, output, tool, question or phase",
+            attribute_reader("subject"),
+            is_nullable=False,
+        ),
+        Column("tool", "category", "name of the tool, for a tool call", attribute_reader("tool")),
         STATUS,
         *TIMES,
         Column("human_wait_ms", "Float64", "nothing but the answer was missing"),
-        Column("text", "string", "what was shown, secrets masked", "input"),
+        Column("text", "string", "what was shown, secrets masked", "input", is_nullable=False, longest=2_000),
         Column("review_decision", "category", "approve, edit, retry, reject or exit_early; NA without an answer"),
         Column("answer", "string", "the edited text, the feedback or the reason, secrets masked", "output"),
-        Column("is_timeout", "boolean", "nobody answered in time", _attribute_reader("is_timeout")),
+        Column("is_timeout", "boolean", "nobody answered in time", attribute_reader("is_timeout")),
         *_ERROR,
         *_CHAIN,
     ),
@@ -330,5 +401,48 @@ ERRORS: Final = Table(
         Column("attempt", "Int64", "its number, for an attempt"),
         Column("model", "category", "that was asked", "model_requested"),
         Column("tool", "category", "name of the tool"),
+    ),
+)
+
+RUNS: Final = Table(
+    "run. Its time is told apart: wall_ms = active_ms + human_wait_ms + idle_ms",
+    Column("run_id", "string", "unique", "fold.run_id", is_nullable=False),
+    (
+        Column("name", "category", "of the ensemble", "fold.name"),
+        Column("workflow", "category", "of the ensemble", "fold.workflow"),
+        Column("status", "category", "how the run ended, or stands", "fold.status.value", "RunStatus", False),
+        Column(
+            "exit_reason",
+            "category",
+            "why it ended",
+            lambda each: each.fold.exit_reason and each.fold.exit_reason.value,
+        ),
+        Column("capture_mode", "category", "off, standard or full", "fold.capture_mode.value"),
+        Column("start_time", UTC_TIME, "when it started", "run.start_time"),
+        Column("end_time", UTC_TIME, "when it ended", "run.end_time"),
+        Column("wall_ms", "Float64", "from start to end"),
+        Column("active_ms", "Float64", "something was at work: a request, a tool, a handler, a guardrail or memory"),
+        Column("human_wait_ms", "Float64", "nothing was at work, and a review was open"),
+        Column("idle_ms", "Float64", "neither: waits for rate limits, back-off, the engine itself"),
+        Column("work_ms", "Float64", "of all that was at work; side by side adds up"),
+        Column("parallelism", "Float64", "work_ms / active_ms"),
+        Column("max_concurrency", "Int64", "the limit of tasks at the same time", "fold.max_concurrency"),
+        *(
+            Column(
+                f"tasks_{name}",
+                "Int64",
+                f"tasks of the plan that {meaning}",
+                _task_counter(status),
+                is_nullable=False,
+            )
+            for name, status, meaning in (
+                ("done", SpanStatus.OK, "completed"),
+                ("failed", SpanStatus.ERROR, "failed"),
+                ("skipped", SpanStatus.SKIPPED, "were skipped"),
+                ("cancelled", SpanStatus.CANCELLED, "were cancelled"),
+            )
+        ),
+        *(each for each in COUNTS if each.name != "human_wait_ms"),
+        *SUMS,
     ),
 )

@@ -20,8 +20,8 @@ LAST_MESSAGES: Final = 90
 def to_details(fold: TraceFold, span_id: str, longest_text: int = LONGEST_TEXT) -> dict[str, Any]:
     """The details message of a span; one that is not in the run gets an error that says so.
 
-    ``attributes`` are what only spans of this kind have, such as the scope of a delegation. Texts over `longest_text`
-    characters are cut, with a note of how much was left out; so is the middle of a very long conversation.
+    Texts over `longest_text` characters are cut, with a note of how much was left out; so is the middle of a very long
+    conversation.
     """
     span = fold.spans.get(span_id)
     if span is None:
@@ -36,7 +36,6 @@ def to_details(fold: TraceFold, span_id: str, longest_text: int = LONGEST_TEXT) 
             json.dumps(dict(fold.inputs)) if span is fold.run and fold.inputs else span.input, longest_text
         ),
         output=_shorten_text(output, longest_text),
-        attributes=None if span.attributes is None else dict(span.attributes),
         error=None if span.error_type is None else {"type": span.error_type, "message": span.error_message or ""},
     )
 
@@ -47,7 +46,7 @@ def is_empty(details: dict[str, Any]) -> bool:
 
 
 def _make_message(span_id: str, **content: Any) -> dict[str, Any]:
-    empty: dict[str, Any] = {"messages": [], "input": None, "output": None, "attributes": None, "error": None}
+    empty: dict[str, Any] = {"messages": [], "input": None, "output": None, "error": None}
     return {"kind": "details", "span_id": span_id, **empty, **content}
 
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.tables.timeline_columns import VERSION
 from ensemble_notebook.trace.timeline.span_details import is_empty, to_details
 from ensemble_notebook.trace.timeline.timeline_rows import to_phases, to_row, to_run
 
-VERSION: Final = 1
 SAVED_BYTES: Final = 200_000
 
 _SAVED_TEXT: Final = 4_000
@@ -65,6 +65,7 @@ class TimelineMessages:
             changed = sorted(self._fold.tree.list_changed_since(since), key=lambda span: span.position)
             return {
                 "kind": "delta",
+                "version": VERSION,
                 "from": since,
                 "n": count,
                 "run": to_run(self._fold, self._now()),

@@ -23,7 +23,7 @@ export class Announcer {
 }
 
 function describeChange(before: Run | null, run: Run): string | null {
-  if (before?.run_id === run.run_id && before.status === run.status && run.errors <= before.errors) return null;
+  if (before?.run_id === run.run_id && before.status === run.status && run.error_count <= before.error_count) return null;
   const end = formatDuration(run.elapsed_ms);
   switch (run.status) {
     case "completed":
@@ -39,7 +39,7 @@ function describeChange(before: Run | null, run: Run): string | null {
     case "interrupted":
       return `${run.name} was interrupted after ${end}.`;
     default:
-      return before && run.errors > before.errors ? `${pluralize(run.errors, "error")} so far in ${run.name}.` : null;
+      return before && run.error_count > before.error_count ? `${pluralize(run.error_count, "error")} so far in ${run.name}.` : null;
   }
 }
 

@@ -62,7 +62,7 @@ export function StatusLine({ view, connection, children }: Props) {
           <span class="et-word">{state.word}</span>
           {run && run.status !== "pending" && <Age view={view} run={run} />}
         </span>
-        <strong class="et-name" title={run?.name}>{run?.name ?? "Ensemble"}</strong>
+        <strong class="et-name" title={run?.name ?? undefined}>{run?.name ?? "Ensemble"}</strong>
         {run?.is_scripted && <span class="et-badge" title="A scripted model takes part: its replies come from a script">scripted model</span>}
         {connection === null && <SavedBadge view={view} />}
         <span class="et-spring" />
@@ -185,16 +185,16 @@ function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; ha
   };
   return (
     <span class="et-chips">
-      {run.errors > 0 && (
-        <button class="et-chip" data-hue="error" aria-label={`${pluralize(run.errors, "error")}: show the next`}
-          title={`${pluralize(run.errors, "error")}: show the next`} onClick={() => go("error")}>
-          <Icon name="error" size={12} />{run.errors}
+      {run.error_count > 0 && (
+        <button class="et-chip" data-hue="error" aria-label={`${pluralize(run.error_count, "error")}: show the next`}
+          title={`${pluralize(run.error_count, "error")}: show the next`} onClick={() => go("error")}>
+          <Icon name="error" size={12} />{run.error_count}
         </button>
       )}
-      {run.retries > 0 && (
-        <button class="et-chip" data-hue="wait" aria-label={`${run.retries} retried: show the next`}
-          title={`${run.retries} retried: show the next`} onClick={() => go("retry")}>
-          <Icon name="retry" size={12} />{run.retries}
+      {run.retry_count > 0 && (
+        <button class="et-chip" data-hue="wait" aria-label={`${run.retry_count} retried: show the next`}
+          title={`${run.retry_count} retried: show the next`} onClick={() => go("retry")}>
+          <Icon name="retry" size={12} />{run.retry_count}
         </button>
       )}
       {run.warnings.length > 0 && (

@@ -3,7 +3,7 @@
 import { AXIS_HEIGHT } from "../layout/sizes";
 import type { View } from "../view/view";
 import type { Row } from "../wire/rows";
-import { answerOf, signOf, STATUS_NAMES, titleOf } from "../wording/labels";
+import { answerOf, modelOf, signOf, STATUS_NAMES, titleOf } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
 
 export interface Hover {
@@ -24,7 +24,7 @@ export function Tooltip({ hover, view }: { hover: Hover | null; view: View }) {
   const down = hover.y > height - HIGH ? { bottom: `${height - hover.y + 10}px` } : { top: `${hover.y + 16}px` };
   return (
     <div class="et-tooltip" aria-hidden="true" style={{ ...across, ...down }}>
-      <b>{row.kind === "task" ? row.name : `${signOf(row)} ${row.kind === "attempt" ? (row.model ?? row.name) : titleOf(row)}`.trim()}</b>
+      <b>{row.kind === "task" ? row.name : `${signOf(row)} ${row.kind === "attempt" ? modelOf(row) : titleOf(row)}`.trim()}</b>
       <span>{facts(row, view).join(" · ")}</span>
       {(row.error_message ?? row.error_type) && <span class="et-tooltip-error">{row.error_message ?? row.error_type}</span>}
     </div>

@@ -36,7 +36,7 @@ describe.each(KINDS)("a span of the unknown kind %j", (kind) => {
   });
 
   it("is said to run now by the kernel without harm", () => {
-    const active = [{ span_id: "s", kind, name: "inspect", since_ms: 100 }];
+    const active = [{ span_id: "s", kind, name: "inspect" }];
     const state = run({ active });
     expect(readMessage(wire(snapshot({ run: state })))).toMatchObject({ run: { active } });
     expect(activitiesOf(stored({ rows: [task, running], run: state }), state, 3).shown).toMatchObject([{ name: "web" }]);
@@ -70,7 +70,7 @@ describe.each(KINDS)("a span of the unknown kind %j", (kind) => {
 
   it("has its facts, its texts and its place in the drawer, and its task in the gutter", async () => {
     const page = new TestPage();
-    page.kernel.snapshot = wire(snapshot({ rows, phases: [], run: run({ active: [{ span_id: "s", kind, name: "inspect", since_ms: 100 }] }) }));
+    page.kernel.snapshot = wire(snapshot({ rows, phases: [], run: run({ active: [{ span_id: "s", kind, name: "inspect" }] }) }));
     page.show();
     await page.nextFrame();
     expect(page.place.querySelector(".et-row")?.textContent).toContain("web");

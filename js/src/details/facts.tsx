@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import type { View } from "../view/view";
 import type { Row } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
-import { answerOf, fieldLabel, STATUS_NAMES, waitOf } from "../wording/labels";
+import { answerOf, fieldLabel, modelNameOf, modelOf, STATUS_NAMES, waitOf } from "../wording/labels";
 import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
 
 /** Whatever is known of a span besides its texts; what is unknown is left out. */
@@ -26,7 +26,7 @@ export function SpanFacts({ row, view }: { row: Row; view: View }) {
   add("Scope", row.memory?.scope);
   add(row.memory?.operation === "store" ? "Remembered" : "Recalled", row.memory?.count != null && pluralize(row.memory.count, "entry"));
   add("Waited for", row.kind === "wait" && waitOf(row));
-  add("Model", row.model && `${row.model}${row.provider ? ` (${row.provider})` : ""}${row.is_scripted ? ", scripted" : ""}`);
+  add("Model", modelNameOf(row) && `${modelOf(row)}${row.provider ? ` (${row.provider})` : ""}${row.is_scripted ? ", scripted" : ""}`);
   add("Tool", row.tool);
   for (const [field, value] of Object.entries(row.settings ?? {})) add(fieldLabel(field), String(value));
   add("Began", row.start_ms != null && `${formatDuration(row.start_ms)} after the start`);

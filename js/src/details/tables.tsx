@@ -3,7 +3,7 @@
 import { Icon, iconOf } from "../elements/icon";
 import type { View } from "../view/view";
 import type { Row } from "../wire/rows";
-import { STATUS_NAMES } from "../wording/labels";
+import { modelOf, STATUS_NAMES } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
 
 /** Each try of a call, and the wait and reason between them. */
@@ -44,7 +44,7 @@ export function SpendTable({ rows, view }: { rows: readonly Row[]; view: View })
       </thead>
       <tbody>
         {rows.map((row) => (
-          <tr onClick={() => view.select(row.span_id)}><td class="et-wide">{row.model ?? row.name}</td>{cells(row)}</tr>
+          <tr onClick={() => view.select(row.span_id)}><td class="et-wide">{modelOf(row)}</td>{cells(row)}</tr>
         ))}
       </tbody>
       {rows.length > 1 && (

@@ -6,7 +6,7 @@
 import type { Mark } from "../layout/marks";
 import { type Shape, SHAPES } from "../layout/shapes";
 import type { Hue } from "../theme/palette";
-import { modelOf, signOf } from "../wording/labels";
+import { modelNameOf, modelOf, signOf } from "../wording/labels";
 import { formatCount, formatDuration } from "../wording/numbers";
 import { drawBead, drawNotch } from "./beads";
 import { type Box, fill, labelFont, measure, outline, overlay, ROUND, stroke, type Surface } from "./strokes";
@@ -140,7 +140,7 @@ function labels(mark: Mark): string[] {
   const tokens = isCall && row.output_tokens != null ? `${formatCount(row.input_tokens)} → ${formatCount(row.output_tokens)}` : "";
   const time = row.end_ms != null && row.start_ms != null ? formatDuration(row.end_ms - row.start_ms) : "";
   const base = mark.shape === "work" ? time : mark.shape === "attempt" && (row.attempt ?? 1) > 1 ? `${name} · try ${row.attempt}` : name;
-  return [tokens ? `${base}  ${tokens}` : "", base, row.model ? shortModel(row.model) : ""].filter(Boolean);
+  return [tokens ? `${base}  ${tokens}` : "", base, modelNameOf(row) ? shortModel(modelOf(row)) : ""].filter(Boolean);
 }
 
 const shortModel = (model: string): string => model.replace(/^.*[/:]/, "").replace(/[-_].*$/, "");

@@ -66,7 +66,7 @@ it("shows the clock at the line of now only while the run goes on", () => {
 it("says of a wait what for, of a review what came of it, and of an open one how long", () => {
   const task = row({ span_id: "t", kind: "task", agent: "A", start_ms: 0 });
   const call = row({ span_id: "l", kind: "llm", parent_id: "t", start_ms: 0, end_ms: 300 });
-  const wait = row({ span_id: "w", kind: "wait", parent_id: "l", wait: "rate_limit", start_ms: 0, end_ms: 300 });
+  const wait = row({ span_id: "w", kind: "wait", parent_id: "l", wait_kind: "rate_limit", start_ms: 0, end_ms: 300 });
   expect(paint([task, call, wait]).texts).toContain("rate limit · 300 ms");
   const review = { subject: "output", text: "?", verdicts: [] };
   const asked = row({ span_id: "r", kind: "review", parent_id: "t", status: "waiting", start_ms: 300, review });

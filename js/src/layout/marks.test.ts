@@ -86,9 +86,9 @@ describe("a call that is held back", () => {
   const call = [
     row({ span_id: "t", kind: "task", agent: "A", start_ms: 0 }),
     row({ span_id: "l", kind: "llm", parent_id: "t", start_ms: 0, end_ms: 900 }),
-    row({ span_id: "w", kind: "wait", parent_id: "l", wait: "rate_limit", start_ms: 0, end_ms: 300 }),
+    row({ span_id: "w", kind: "wait", parent_id: "l", wait_kind: "rate_limit", start_ms: 0, end_ms: 300 }),
     row({ span_id: "a", kind: "attempt", parent_id: "l", attempt: 1, status: "error", backoff_ms: 100, start_ms: 300, end_ms: 400 }),
-    row({ span_id: "v", kind: "wait", parent_id: "l", wait: "budget", start_ms: 500, end_ms: 700 }),
+    row({ span_id: "v", kind: "wait", parent_id: "l", wait_kind: "budget", start_ms: 500, end_ms: 700 }),
     row({ span_id: "b", kind: "attempt", parent_id: "l", attempt: 2, start_ms: 700, end_ms: 900 }),
   ];
 

@@ -9,7 +9,7 @@ it("names each task at work once, with what it is at", () => {
     row({ span_id: "y", kind: "tool", parent_id: "t", tool: "fetch", status: "running" }),
     row({ span_id: "h", kind: "task", name: "score", status: "running", start_ms: 200 }),
   ];
-  const active = rows.map(({ span_id, kind, name }) => ({ span_id, kind, name, since_ms: 0 }));
+  const active = rows.map(({ span_id, kind, name }) => ({ span_id, kind, name }));
   const store = stored({ rows, run: run({ active }) });
   expect(activitiesOf(store, run({ active }), 9)).toEqual({
     total: 2,

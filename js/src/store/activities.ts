@@ -3,7 +3,7 @@
 import { isTask } from "../wire/predicates";
 import type { Row, Run } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
-import { signOf, titleOf } from "../wording/labels";
+import { modelNameOf, signOf, titleOf } from "../wording/labels";
 import type { Store } from "./store";
 
 export interface Activity {
@@ -35,7 +35,7 @@ function activity(store: Store, owner: string): Activity {
   return {
     span: first?.span_id ?? owner,
     name: task?.name ?? "",
-    doing: first ? `${signOf(first)} ${first.kind === "llm" ? (first.model ?? "model") : titleOf(first)}` + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
+    doing: first ? `${signOf(first)} ${first.kind === "llm" ? (modelNameOf(first) ?? "model") : titleOf(first)}` + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
     began: task?.start_ms ?? null,
   };
 }

@@ -2,14 +2,14 @@
 
 import { Store } from "../store/store";
 import type { Delta, Snapshot } from "../wire/messages";
-import type { Row, Run } from "../wire/rows";
+import { type Row, type Run, VERSION } from "../wire/rows";
 
 export function run(more: Partial<Run> = {}): Run {
   return {
-    run_id: "r1", name: "report", workflow: "parallel", status: "running", exit_reason: null, started_at: null, elapsed_ms: 1000,
+    run_id: "r1", name: "report", status: "running", exit_reason: null, elapsed_ms: 1000,
     tasks_total: 2, tasks_done: 0, tasks_failed: 0, tasks_skipped: 0, phases_now: [], active: [], input_tokens: null,
     output_tokens: null, cache_read_tokens: null, tokens_complete: true, cost: null, cost_complete: true, currency: "USD",
-    llm_call_count: 0, tool_call_count: 0, errors: 0, retries: 0, max_concurrency: null, is_scripted: false, warnings: [],
+    llm_call_count: 0, tool_call_count: 0, error_count: 0, retry_count: 0, is_scripted: false, warnings: [],
     note: null, budget: null, waiting: [], error: null, ...more,
   };
 }
@@ -40,7 +40,7 @@ export const delta = (from: number, n: number, more: Partial<Delta> = {}): Delta
 });
 
 /** The same as the kernel would send it. */
-export const wire = (message: Snapshot | Delta): Record<string, unknown> => ({ version: 1, ...message });
+export const wire = (message: Snapshot | Delta): Record<string, unknown> => ({ version: VERSION, ...message });
 
 export function stored(more: Partial<Snapshot> = {}, now = 1000): Store {
   const store = new Store();

@@ -64,5 +64,3 @@ export type Outgoing =
   | { kind: "stop" }
   | { kind: "review"; span_id: string; verdict: Verdict; text: string }
   | { kind: "details"; span_id: string };
-
-export const VERSION = 1;

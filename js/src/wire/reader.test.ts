@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import { delta, row, ROWS, run, snapshot, wire } from "../testing/runs";
 import { isFinal } from "./predicates";
 import { readMessage, readSaved } from "./reader";
+import { VERSION } from "./rows";
 
 it("reads a snapshot as it was sent", () => {
   expect(readMessage(wire(snapshot()))).toMatchObject({ kind: "snapshot", n: 1, rows: ROWS, run: run() });
@@ -24,7 +25,7 @@ it("keeps what is unknown unknown, and never makes a zero of it", () => {
 
 it.each([
   ["no object", 7, "not an object"],
-  ["a newer version", { ...wire(snapshot()), version: 2 }, "version 2"],
+  ["a newer version", { ...wire(snapshot()), version: VERSION + 1 }, `version ${VERSION + 1}`],
   ["no run", { ...wire(snapshot()), run: null }, "nothing about the run"],
   ["a run of unknown status", { ...wire(snapshot()), run: { run_id: "r", status: "odd" } }, "incomplete"],
   ["no rows", { ...wire(snapshot()), rows: "none" }, "no rows"],
@@ -94,4 +95,13 @@ it("takes money that was saved without its currency for that of the run", () => 
 it("keeps the kind of a span that only a later version knows", () => {
   const later = row({ span_id: "z", kind: "wormhole" });
   expect(readMessage(wire(snapshot({ rows: [later] })))).toMatchObject({ rows: [{ span_id: "z", kind: "wormhole" }] });
+});
+
+it("reads what version 1 called otherwise", () => {
+  const old = { ...run(), error_count: undefined, retry_count: undefined, errors: 2, retries: 3 };
+  const { error_count: _, retry_count: __, ...saved } = old;
+  const message = { ...wire(snapshot()), version: 1, run: saved, rows: [{ ...row({ span_id: "w", kind: "wait" }), wait: "budget" }] };
+  expect(readMessage(message)).toMatchObject({
+    run: { error_count: 2, retry_count: 3 }, rows: [{ span_id: "w", wait_kind: "budget" }],
+  });
 });

@@ -1,9 +1,11 @@
 // Reads the messages of the kernel, and lets nothing in that later steps could not rely on: they come from another
 // version, a saved file, or a page that somebody else wrote. It must not know what is done with them.
 
-import { type Delta, type Details, type Incoming, type Saved, type Snapshot, VERSION } from "./messages";
+import type { Delta, Details, Incoming, Saved, Snapshot } from "./messages";
+import { upgradeRow, upgradeRun } from "./released-versions";
 import {
-  type ActiveSpan, type Failure, type Review, type Row, type Run, RUN_STATUSES, type RunStatus, STATUSES,
+  type ActiveSpan, BUDGET_AMOUNTS, type Failure, type Review, type Row, type Run, RUN_AMOUNTS, RUN_COUNTS, RUN_STATUSES,
+  type RunStatus, STATUSES, VERSION,
 } from "./rows";
 
 // Any kind: one that this view does not know is shown plainly.
@@ -98,23 +100,24 @@ export function readSaved(value: unknown): Saved | { kind: "bad"; why: string } 
 }
 
 function explainUnreadable(value: JsonObject): string {
-  if (value.kind !== "delta" && value.version !== VERSION) {
-    return `the trace has version ${JSON.stringify(value.version) ?? "(none)"}, and this view reads version ${VERSION}`;
+  if (value.kind !== "delta" && !isReadable(value.version)) {
+    return `the trace has version ${JSON.stringify(value.version) ?? "(none)"}, and this view reads versions up to ${VERSION}`;
   }
   if (!isObject(value.run)) return "the message says nothing about the run";
   if (!Array.isArray(value.rows)) return "the message has no rows";
   return `the ${value.kind === "delta" ? "update" : "trace"} is incomplete`;
 }
 
-/** Money carries its currency; what 0.1.0 saved says it once, in the run. */
+const isReadable = (version: unknown): boolean =>
+  typeof version === "number" && Number.isInteger(version) && version >= 1 && version <= VERSION;
+
 function readRows(rows: readonly unknown[], run: Run): Row[] {
-  const known = rows.filter(isRow);
-  return known.map((row) => (row.cost != null && row.currency == null ? { ...row, currency: run.currency } : row));
+  return rows.filter(isRow).map((row) => upgradeRow(row, run));
 }
 
 function readSnapshot(value: JsonObject): Snapshot | null {
   const run = readRun(value.run);
-  if (value.version !== VERSION || !run || !Array.isArray(value.rows)) return null;
+  if (!isReadable(value.version) || !run || !Array.isArray(value.rows)) return null;
   const phases = Array.isArray(value.phases) ? value.phases.filter(isObject) : [];
   return {
     kind: "snapshot",
@@ -146,25 +149,17 @@ function readDelta(value: JsonObject): Delta | null {
   };
 }
 
-const COUNTS = [
-  "elapsed_ms", "tasks_total", "tasks_done", "tasks_failed", "tasks_skipped", "llm_call_count", "tool_call_count", "errors",
-  "retries",
-] as const;
-const AMOUNTS = ["input_tokens", "output_tokens", "cache_read_tokens", "cost", "max_concurrency"] as const;
-const LIMITS = ["max_cost", "max_tokens", "max_llm_calls", "cost", "tokens", "llm_calls", "share", "warn_at"] as const;
-
-function readRun(value: unknown): Run | null {
-  if (!isObject(value) || typeof value.run_id !== "string" || !isRunStatus(value.status)) return null;
+function readRun(found: unknown): Run | null {
+  if (!isObject(found) || typeof found.run_id !== "string" || !isRunStatus(found.status)) return null;
+  const value = upgradeRun(found);
   const currency = textOr(value.currency, "USD");
   return {
-    ...numbersOf(value, COUNTS, 0),
-    ...numbersOf(value, AMOUNTS, null),
-    run_id: value.run_id,
+    ...numbersOf(value, RUN_COUNTS, 0),
+    ...numbersOf(value, RUN_AMOUNTS, null),
+    run_id: found.run_id,
     name: textOr(value.name, "ensemble"),
-    workflow: textOr(value.workflow, ""),
     status: value.status as RunStatus,
     exit_reason: textOr(value.exit_reason, null),
-    started_at: textOr(value.started_at, null),
     phases_now: textsOf(value.phases_now),
     active: Array.isArray(value.active) ? value.active.filter(isActive) : [],
     tokens_complete: value.tokens_complete !== false,
@@ -174,20 +169,14 @@ function readRun(value: unknown): Run | null {
     warnings: textsOf(value.warnings),
     note: textOr(value.note, null),
     budget: isObject(value.budget)
-      ? { ...numbersOf(value.budget, LIMITS, null), currency: textOr(value.budget.currency, currency) } : null,
+      ? { ...numbersOf(value.budget, BUDGET_AMOUNTS, null), currency: textOr(value.budget.currency, currency) } : null,
     waiting: textsOf(value.waiting),
     error: failureOf(value.error),
   };
 }
 
 function isActive(value: unknown): value is ActiveSpan {
-  return (
-    isObject(value) &&
-    typeof value.span_id === "string" &&
-    typeof value.name === "string" &&
-    isKind(value.kind) &&
-    typeof value.since_ms === "number"
-  );
+  return isObject(value) && typeof value.span_id === "string" && typeof value.name === "string" && isKind(value.kind);
 }
 
 function readDetails(span_id: string, value: JsonObject): Details {

@@ -1,166 +1,277 @@
-// The rows and the run as the kernel sends them: plain declarations with the names of the frames' columns. Nothing here is
-// code, so that the file can be made from Python's list of columns; what reads a row that came from elsewhere is in `reader`.
+// Made by `make wire-types` from ensemble_notebook/trace/tables/timeline_columns.py: change that file.
+// Data alone: what reads a message that came from elsewhere is in `reader`.
 
 import type { Kind } from "./traits";
 
-export const STATUSES = ["pending", "running", "waiting", "ok", "error", "cancelled", "interrupted", "skipped"] as const;
+/** Of all that is declared here. A view reads all versions up to this one. */
+export const VERSION = 2;
+
+export const STATUSES = [
+  "pending", "running", "waiting", "ok", "error", "cancelled", "skipped", "interrupted",
+] as const;
 export const RUN_STATUSES = [
-  "pending", "running", "completed", "completed_with_warnings", "failed", "budget_exceeded", "exited_early", "interrupted",
+  "pending", "running", "completed", "completed_with_warnings", "failed", "budget_exceeded", "exited_early",
+  "interrupted",
 ] as const;
 
 export type Status = (typeof STATUSES)[number];
 export type RunStatus = (typeof RUN_STATUSES)[number];
 export type Verdict = "approve" | "edit" | "retry" | "reject" | "exit_early";
 
-/** What a person is, or was, asked (E45). */
+/** One delegation: how an agent asked another one to work, and what came of it. */
+export interface Delegation {
+  /** role of who asked */
+  delegator?: string | null;
+  /** 1 for what the agent of a task asks for, 2 for what its worker does, ... */
+  depth?: number | null;
+  /** as the request says */
+  priority?: string | null;
+  /** why it was refused or failed */
+  errors?: readonly string[] | null;
+}
+
+/** One review: what a person is, or was, asked. */
 export interface Review {
+  /** task, output, tool, question or phase */
   subject: string;
-  /** The one that is about to be called. */
+  /** name of the tool, for a tool call */
   tool?: string | null;
-  /** What is looked at, shortened; the details have all of it. */
+  /** what was shown, secrets masked */
   text: string;
-  verdicts: Verdict[];
-  /** When `on_timeout` decides, in milliseconds from the start of the run; absent: never. */
+  /** what may be answered */
+  verdicts: readonly Verdict[];
+  /** when on_timeout decides, since the run started; absent: never (ms) */
   deadline_ms?: number | null;
+  /** what it decides */
   on_timeout?: string | null;
+  /** what was answered */
   decision?: string | null;
+  /** nobody answered in time */
   is_timeout?: boolean | null;
 }
 
-/** One span. Times are milliseconds from the start of the run; an absent value is unknown, never zero. */
-export interface Row {
-  span_id: string;
-  parent_id?: string | null;
-  kind: Kind;
-  name: string;
-  status: Status;
-  phase?: string | null;
-  task?: string | null;
-  agent?: string | null;
-  description?: string | null;
-  depends_on?: string[] | null;
-  start_ms?: number | null;
-  end_ms?: number | null;
-  lane?: number | null;
-  seq?: number | null;
-  model?: string | null;
-  provider?: string | null;
-  is_scripted?: boolean | null;
-  tool?: string | null;
-  tool_call_id?: string | null;
-  attempt?: number | null;
-  max_attempts?: number | null;
-  retry_reason?: string | null;
-  backoff_ms?: number | null;
-  queue_ms?: number | null;
-  time_to_first_token_ms?: number | null;
-  input_tokens?: number | null;
-  output_tokens?: number | null;
-  cache_read_tokens?: number | null;
-  reasoning_tokens?: number | null;
-  cost?: number | null;
-  /** Of the cost: there wherever a cost is. */
-  currency?: string | null;
-  finish_reason?: string | null;
-  error_type?: string | null;
-  error_message?: string | null;
-  reason?: string | null;
-  delegate_to?: string | null;
-  delegation_id?: string | null;
-  is_fallback?: boolean | null;
-  delegation?: Delegation | null;
-  review?: Review | null;
-  /** Why a call waits. */
-  wait?: string | null;
-  /** What a guardrail looks at: the input or the output of its task. */
-  guardrail?: string | null;
-  memory?: Memory | null;
-  /** How a task was declared, by the names of its fields, where that differs from the defaults. */
-  settings?: Record<string, string | number | boolean> | null;
-  critical?: boolean | null;
-  slack_ms?: number | null;
-}
-
-/** How an agent asked another one to work, and what came of it (E23). */
-export interface Delegation {
-  delegator?: string | null;
-  depth?: number | null;
-  priority?: string | null;
-  status?: string | null;
-  errors?: string[] | null;
-}
-
+/** One memory operation. */
 export interface Memory {
+  /** retrieve or store */
   operation: string;
+  /** of the memory */
   scope: string;
+  /** entries that were found or written */
   count?: number | null;
 }
 
-/** Limits, and what of them is spent; `share` is that of the limit that is nearest. */
-export interface Budget {
-  max_cost?: number | null;
-  max_tokens?: number | null;
-  max_llm_calls?: number | null;
+/** One span that views show. What is unknown or false is absent; times are milliseconds since the run started. */
+export interface Row {
+  /** unique in all runs */
+  span_id: string;
+  /** span_id of the span around it, NA for the run */
+  parent_id?: string | null;
+  /** as in the list above: run, phase, task, turn, llm, ... */
+  kind: Kind;
+  /** of the phase, task, model or tool; else its kind and number */
+  name: string;
+  /** pending, running, waiting, ok, error, cancelled or skipped */
+  status: Status;
+  /** name of the phase, NA in a flat ensemble */
+  phase?: string | null;
+  /** name of the task */
+  task?: string | null;
+  /** role of the agent, 'Handler' for a handler */
+  agent?: string | null;
+  /** a fallback agent is at work; of a task: one took over */
+  is_fallback?: boolean | null;
+  /** resolved, secrets masked */
+  description?: string | null;
+  /** names of the tasks that it waited for */
+  depends_on?: readonly string[] | null;
+  /** start, since the run started (ms) */
+  start_ms?: number | null;
+  /** end, since the run started; absent while it runs (ms) */
+  end_ms?: number | null;
+  /** number of the sub-lane inside its task, for calls side by side */
+  lane?: number | null;
+  /** on the longest chain; NA before the run has ended */
+  critical?: boolean | null;
+  /** how much later it could have ended without delaying the run (ms) */
+  slack_ms?: number | null;
+  /** a task was ready and waited for a free place (ms) */
+  queue_ms?: number | null;
+  /** the wait after a failed attempt (ms) */
+  backoff_ms?: number | null;
+  /** of an LLM call that streamed (ms) */
+  time_to_first_token_ms?: number | null;
+  /** what a wait waits for: rate_limit or budget */
+  wait_kind?: string | null;
+  /** class of the error, where status is error */
+  error_type?: string | null;
+  /** its text, secrets masked */
+  error_message?: string | null;
+  /** why it was skipped or refused */
+  reason?: string | null;
+  /** its number, from 1; of an LLM call or of a task sent back, how many there were */
+  attempt?: number | null;
+  /** how many were allowed */
+  max_attempts?: number | null;
+  /** why another attempt followed */
+  retry_reason?: string | null;
+  /** who serves the model */
+  provider?: string | null;
+  /** name as asked for */
+  model_requested?: string | null;
+  /** name as the provider gave it */
+  model?: string | null;
+  /** a script answered for the model */
+  is_scripted?: boolean | null;
+  /** why the model stopped, as the provider says */
+  finish_reason?: string | null;
+  /** cached ones included; known part (tokens) */
+  input_tokens?: number | null;
+  /** the part read from the provider's cache; known part (tokens) */
+  cache_read_tokens?: number | null;
+  /** reasoning ones included; known part (tokens) */
+  output_tokens?: number | null;
+  /** the part spent on reasoning; known part (tokens) */
+  reasoning_tokens?: number | null;
+  /** known part, in currency */
   cost?: number | null;
+  /** of the cost: there wherever a cost is */
+  currency?: string | null;
+  /** name of the tool */
+  tool?: string | null;
+  /** of a delegation: role of the worker */
+  delegate_to?: string | null;
+  /** of the innermost delegation that it is a part of */
+  delegation_id?: string | null;
+  /** of a delegation */
+  delegation?: Delegation | null;
+  /** of a review */
+  review?: Review | null;
+  /** of a memory operation */
+  memory?: Memory | null;
+  /** what a guardrail looks at: input or output */
+  guardrail?: string | null;
+  /** how a task was declared, by the names of its fields, where that differs from the defaults */
+  settings?: Readonly<Record<string, string | number | boolean>> | null;
+}
+
+/** One phase of the plan. */
+export interface Phase {
+  /** of the phase */
+  name: string;
+  /** of its span */
+  span_id: string;
+  /** names of its predecessors */
+  after: readonly string[];
+}
+
+/** One span at work. */
+export interface ActiveSpan {
+  /** of the span */
+  span_id: string;
+  /** as in the list above: run, phase, task, turn, llm, ... */
+  kind: Kind;
+  /** of the span */
+  name: string;
+}
+
+/** One limit of the run. */
+export interface Budget {
+  /** limit of the cost, in currency */
+  max_cost?: number | null;
+  /** limit of input and output together (tokens) */
+  max_tokens?: number | null;
+  /** limit of physical requests */
+  max_llm_calls?: number | null;
+  /** spent of it, in currency */
+  cost?: number | null;
+  /** spent of them (tokens) */
   tokens?: number | null;
+  /** spent of them */
   llm_calls?: number | null;
+  /** what is spent of the limit that is nearest, 0 to 1 and more */
   share?: number | null;
+  /** the share at which there is a warning */
   warn_at?: number | null;
-  /** Of both costs. */
+  /** of both costs */
   currency?: string | null;
 }
 
-export interface ActiveSpan {
-  span_id: string;
-  kind: Kind;
-  name: string;
-  agent?: string | null;
-  since_ms: number;
+/** One error. */
+export interface Failure {
+  /** its class */
+  type: string;
+  /** its text, secrets masked */
+  message: string;
 }
 
+/** One run, as of the latest event. What is unknown is null. */
 export interface Run {
+  /** unique */
   run_id: string;
-  name: string;
-  workflow?: string | null;
+  /** of the ensemble */
+  name?: string | null;
+  /** how the run ended, or stands */
   status: RunStatus;
+  /** why it ended */
   exit_reason?: string | null;
-  started_at?: string | null;
+  /** since the start; of a run that is over, its length (ms) */
   elapsed_ms: number;
+  /** tasks of the plan */
   tasks_total: number;
+  /** tasks of the plan that completed */
   tasks_done: number;
+  /** tasks of the plan that failed */
   tasks_failed: number;
+  /** tasks of the plan that were skipped */
   tasks_skipped: number;
-  phases_now: string[];
-  active: ActiveSpan[];
+  /** names of the phases that run */
+  phases_now: readonly string[];
+  /** what is at work, the longest running first */
+  active: readonly ActiveSpan[];
+  /** span_id of the reviews that nobody has answered yet */
+  waiting: readonly string[];
+  /** cached ones included; known part (tokens) */
   input_tokens?: number | null;
-  output_tokens?: number | null;
+  /** the part read from the provider's cache; known part (tokens) */
   cache_read_tokens?: number | null;
+  /** reasoning ones included; known part (tokens) */
+  output_tokens?: number | null;
+  /** False when the tokens of a request are unknown */
   tokens_complete: boolean;
+  /** known part, in currency */
   cost?: number | null;
+  /** False when the price of a request is unknown */
   cost_complete: boolean;
+  /** of the cost */
   currency: string;
+  /** model calls */
   llm_call_count: number;
+  /** tool calls that were executed */
   tool_call_count: number;
-  errors: number;
-  retries: number;
-  max_concurrency?: number | null;
-  is_scripted: boolean;
-  warnings: string[];
-  /** What is being prepared, e.g. a model that loads. */
-  note?: string | null;
+  /** failures, each counted once */
+  error_count: number;
+  /** attempts that were followed by another one */
+  retry_count: number;
+  /** limits, and what is spent of them; null without one */
   budget?: Budget | null;
-  /** The reviews that nobody has answered yet. */
-  waiting: string[];
+  /** a script answered for a model */
+  is_scripted: boolean;
+  /** the latest warnings */
+  warnings: readonly string[];
+  /** what is being prepared, e.g. a model that loads */
+  note?: string | null;
+  /** what ended the run */
   error?: Failure | null;
 }
 
-export interface Phase {
-  name: string;
-  span_id: string;
-  after: string[];
-}
-
-export interface Failure {
-  type: string;
-  message: string;
-}
+// The numbers of a run and of its budget, for who reads them one by one.
+export const RUN_COUNTS = [
+  "elapsed_ms", "tasks_total", "tasks_done", "tasks_failed", "tasks_skipped", "llm_call_count", "tool_call_count",
+  "error_count", "retry_count",
+] as const;
+export const RUN_AMOUNTS = [
+  "input_tokens", "cache_read_tokens", "output_tokens", "cost",
+] as const;
+export const BUDGET_AMOUNTS = [
+  "max_cost", "max_tokens", "max_llm_calls", "cost", "tokens", "llm_calls", "share", "warn_at",
+] as const;

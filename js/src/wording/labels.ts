@@ -24,7 +24,10 @@ export function signOf(row: Row): string {
   return sign === "◆" && row.is_fallback ? "↳" : sign;
 }
 
-export const modelOf = (row: Row): string => row.model ?? row.name;
+/** The model that answered, or as long as nobody knows, the one that was asked; null where there is none. */
+export const modelNameOf = (row: Row): string | null => row.model ?? row.model_requested ?? null;
+
+export const modelOf = (row: Row): string => modelNameOf(row) ?? row.name;
 
 /** What a span is called where its row is not beside it; the kinds that are not here go by their names. */
 const TITLES: Partial<Record<KnownKind, (row: Row) => string>> = {
@@ -40,7 +43,7 @@ const TITLES: Partial<Record<KnownKind, (row: Row) => string>> = {
 export const titleOf = (row: Row): string => entryOf(TITLES, row.kind)?.(row) ?? row.name;
 
 /** What a call waits for: `rate limit`, `budget`. */
-export const waitOf = (row: Row): string => (row.wait ?? row.name).replace(/_/g, " ");
+export const waitOf = (row: Row): string => (row.wait_kind ?? row.name).replace(/_/g, " ");
 
 /** What came of a review, in a word or two. */
 export function answerOf(row: Row): string {

@@ -1,0 +1,201 @@
+"""What the timeline is sent (T28): the columns of the frames, and the few that only a picture needs.
+
+The rows of live messages and saved views are made from these tables, and so are TypeScript's types, by ``make
+wire-types``. A column that no view reads has no place here: every row carries it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.tables.columns import DELEGATIONS, PHASES, REVIEWS, RUNS, SPANS, TASKS
+from ensemble_notebook.trace.tables.table import Column, Table, attribute_reader
+
+VERSION: Final = 2
+"""Of these tables. A view reads all versions up to its own: 1 is that of 0.1.0."""
+
+
+def _usage_reader(name: str) -> Callable[[Span], Any]:
+    """Tokens and cost of an attempt are its own, of everything else the sums over the attempts beneath it (T2)."""
+
+    def read(span: Span) -> Any:
+        if span.start_ms is None:
+            return None
+        return getattr(span if span.usage_leaf else span.totals, name, None)
+
+    return read
+
+
+def _currency(span: Span) -> str | None:
+    return None if _COST(span) is None else span.currency
+
+
+_COST: Final = _usage_reader("cost")
+
+
+def _nested(kind: SpanKind, table: Table) -> Callable[[Span], Any]:
+    """What only spans of one kind have, as a record of its own."""
+
+    def read(span: Span) -> Any:
+        return table.to_record(span) if span.kind is kind else None
+
+    return read
+
+
+DELEGATION: Final = Table(
+    "delegation: how an agent asked another one to work, and what came of it",
+    None,
+    (
+        *DELEGATIONS.pick("delegator", "depth", "priority"),
+        Column(
+            "errors",
+            "object",
+            "why it was refused or failed",
+            attribute_reader("errors"),
+            type_name="readonly string[]",
+        ),
+    ),
+)
+REVIEW: Final = Table(
+    "review: what a person is, or was, asked",
+    None,
+    (
+        *REVIEWS.pick("subject", "tool", "text"),
+        Column(
+            "verdicts",
+            "object",
+            "what may be answered",
+            attribute_reader("verdicts"),
+            type_name="readonly Verdict[]",
+            is_nullable=False,
+        ),
+        Column(
+            "deadline_ms",
+            "Float64",
+            "when on_timeout decides, since the run started; absent: never",
+            attribute_reader("deadline_ms"),
+        ),
+        Column("on_timeout", "category", "what it decides", attribute_reader("on_timeout")),
+        Column("decision", "category", "what was answered", "review_decision"),
+        *REVIEWS.pick("is_timeout"),
+    ),
+)
+MEMORY: Final = Table(
+    "memory operation",
+    None,
+    (
+        Column("operation", "category", "retrieve or store", attribute_reader("operation"), is_nullable=False),
+        Column("scope", "category", "of the memory", attribute_reader("scope"), is_nullable=False),
+        Column("count", "Int64", "entries that were found or written", attribute_reader("count")),
+    ),
+)
+
+ROWS: Final = Table(
+    "span that views show. What is unknown or false is absent; times are milliseconds since the run started",
+    SPANS.index,
+    (
+        *SPANS.pick("parent_id", "kind", "name", "status", "phase", "task", "agent", "is_fallback"),
+        *TASKS.pick("description", "depends_on"),
+        *SPANS.pick("start_ms"),
+        Column("end_ms", "Float64", "end, since the run started; absent while it runs"),
+        Column("lane", "Int64", "number of the sub-lane inside its task, for calls side by side"),
+        *SPANS.pick("critical", "slack_ms", "queue_ms", "backoff_ms", "time_to_first_token_ms", "wait_kind"),
+        *SPANS.pick("error_type", "error_message", "reason", "attempt", "max_attempts", "retry_reason"),
+        *SPANS.pick("provider", "model_requested", "model", "is_scripted", "finish_reason"),
+        *(
+            Column(each.name, each.dtype, f"{each.meaning}; known part", _usage_reader(each.name))
+            for each in SPANS.pick("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens")
+        ),
+        Column("cost", "Float64", "known part, in currency", _COST),
+        Column("currency", "category", "of the cost: there wherever a cost is", _currency),
+        *SPANS.pick("tool", "delegate_to", "delegation_id"),
+        Column("delegation", "object", "of a delegation", _nested(SpanKind.DELEGATION, DELEGATION), "Delegation"),
+        Column("review", "object", "of a review", _nested(SpanKind.REVIEW, REVIEW), "Review"),
+        Column("memory", "object", "of a memory operation", _nested(SpanKind.MEMORY, MEMORY), "Memory"),
+        Column("guardrail", "category", "what a guardrail looks at: input or output", attribute_reader("kind")),
+        Column(
+            "settings",
+            "object",
+            "how a task was declared, by the names of its fields, where that differs from the defaults",
+            attribute_reader("settings"),
+            "Readonly<Record<string, string | number | boolean>>",
+        ),
+    ),
+)
+
+PHASE: Final = Table(
+    "phase of the plan",
+    None,
+    (
+        Column("name", "string", "of the phase", is_nullable=False),
+        Column("span_id", "string", "of its span", is_nullable=False),
+        *PHASES.pick("after"),
+    ),
+)
+ACTIVE: Final = Table(
+    "span at work",
+    None,
+    (
+        Column("span_id", "string", "of the span", is_nullable=False),
+        *SPANS.pick("kind"),
+        Column("name", "string", "of the span", is_nullable=False),
+    ),
+)
+BUDGET: Final = Table(
+    "limit of the run",
+    None,
+    (
+        Column("max_cost", "Float64", "limit of the cost, in currency"),
+        Column("max_tokens", "Float64", "limit of input and output together"),
+        Column("max_llm_calls", "Float64", "limit of physical requests"),
+        Column("cost", "Float64", "spent of it, in currency"),
+        Column("tokens", "Int64", "spent of them"),
+        Column("llm_calls", "Int64", "spent of them"),
+        Column("share", "Float64", "what is spent of the limit that is nearest, 0 to 1 and more"),
+        Column("warn_at", "Float64", "the share at which there is a warning"),
+        Column("currency", "category", "of both costs"),
+    ),
+)
+FAILURE: Final = Table(
+    "error",
+    None,
+    (
+        Column("type", "string", "its class", is_nullable=False),
+        Column("message", "string", "its text, secrets masked", is_nullable=False),
+    ),
+)
+
+
+def _total(state: Any) -> int:
+    return sum(state.fold.tree.task_counts[status] for status in SpanStatus)
+
+
+RUN: Final = Table(
+    "run, as of the latest event. What is unknown is null",
+    RUNS.index,
+    (
+        *RUNS.pick("name", "status", "exit_reason"),
+        Column("elapsed_ms", "Float64", "since the start; of a run that is over, its length", is_nullable=False),
+        Column("tasks_total", "Int64", "tasks of the plan", _total, is_nullable=False),
+        *RUNS.pick("tasks_done", "tasks_failed", "tasks_skipped"),
+        Column(
+            "phases_now", "object", "names of the phases that run", type_name="readonly string[]", is_nullable=False
+        ),
+        Column("active", "object", "what is at work, the longest running first", None, "readonly ActiveSpan[]", False),
+        Column(
+            "waiting", "object", "span_id of the reviews that nobody has answered yet", None, "readonly string[]", False
+        ),
+        *RUNS.pick("input_tokens", "cache_read_tokens", "output_tokens", "tokens_complete"),
+        *RUNS.pick("cost", "cost_complete", "currency"),
+        *RUNS.pick("llm_call_count", "tool_call_count", "error_count", "retry_count"),
+        Column("budget", "object", "limits, and what is spent of them; null without one", None, "Budget"),
+        Column("is_scripted", "boolean", "a script answered for a model", "fold.is_scripted", is_nullable=False),
+        Column("warnings", "object", "the latest warnings", type_name="readonly string[]", is_nullable=False),
+        Column("note", "string", "what is being prepared, e.g. a model that loads", "fold.note"),
+        Column("error", "object", "what ended the run", None, "Failure"),
+    ),
+)
