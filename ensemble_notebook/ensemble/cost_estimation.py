@@ -22,7 +22,7 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
-from ensemble_notebook.domain.planning.graph import Graph, TaskNode, llm_key, resolve_llm
+from ensemble_notebook.domain.planning.graph import Graph, TaskNode, get_llm_key, resolve_llm
 from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
 from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
 from ensemble_notebook.engine.agent.structured_output import get_output_format
@@ -63,8 +63,10 @@ def price_problems(ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing,
     budget = ensemble.budget
     if budget is None or budget.max_cost is None or budget.allow_unknown_cost:
         return
-    used = {llm_key(llm): llm for node in graph.all_tasks for llm in (node.llm, node.fallback_llm) if llm is not None}
-    used |= {llm_key(member.llm): member.llm for member in graph.team}
+    used = {
+        get_llm_key(llm): llm for node in graph.all_tasks for llm in (node.llm, node.fallback_llm) if llm is not None
+    }
+    used |= {get_llm_key(member.llm): member.llm for member in graph.team}
     sample = TokenUsage(input_tokens=1, output_tokens=1)
     for llm in used.values():
         try:
@@ -205,7 +207,7 @@ class _Estimator:
         return self._pricing(usage, provider=model.provider, model=model.name, at=self._at)
 
     def _identity(self, llm: Any) -> ModelIdentity:
-        key = llm_key(llm)
+        key = get_llm_key(llm)
         if key not in self._identities:
             self._identities[key] = identify_model(llm)
         return self._identities[key]

@@ -16,7 +16,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import check_variables, find_variables
 from ensemble_notebook.domain.definitions.tool import list_tool_names
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_plan
-from ensemble_notebook.domain.planning.graph import Graph, llm_key
+from ensemble_notebook.domain.planning.graph import Graph, get_llm_key
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
@@ -152,9 +152,9 @@ def _memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | None:
 def _llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource) -> Iterator[Problem]:
     seen: set[object] = set()
     for llm, owners in _models(graph):
-        if llm is None or llm_key(llm) in seen:
+        if llm is None or get_llm_key(llm) in seen:
             continue
-        seen.add(llm_key(llm))
+        seen.add(get_llm_key(llm))
         try:
             source.check(llm)
         except ValidationError as error:

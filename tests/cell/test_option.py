@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ensemble_notebook.cell.language.options import Options, option_help, parse_options
+from ensemble_notebook.cell.language.options import Options, format_option_help, parse_options
 from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow
 from ensemble_notebook.errors import ValidationError
 
@@ -107,7 +107,7 @@ def test_mistake_says_what_is_wrong_and_names_the_nearest(line, told):
 
 
 def test_help_has_every_option_and_examples():
-    told = option_help()
+    told = format_option_help()
     for word in (
         *("--out", "--input", "--llm", "--workflow", "--capture", "--budget", "--dry-run", "--define", "--timeout"),
         *("--record", "--replay", "%%ensemble -b"),

@@ -20,7 +20,7 @@ from ensemble_notebook.domain.planning.execution_plan import (
     find_cycle,
     find_final_tasks,
     make_plan,
-    topological_order,
+    sort_topologically,
 )
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
 
@@ -147,7 +147,7 @@ EDGES = st.integers(1, 10).flatmap(
 
 @given(EDGES)
 def test_an_order_holds_every_node_once_after_its_predecessors_or_there_is_a_cycle(edges: list[list[int]]) -> None:
-    order = topological_order(edges)
+    order = sort_topologically(edges)
     for position, node in enumerate(order):
         assert set(edges[node]) <= set(order[:position])
     assert (find_cycle(edges) is None) == (len(order) == len(edges))

@@ -136,8 +136,8 @@ def test_two_hundred_callers_side_by_side_never_pass_the_cap_e36(limits: dict[st
         crowd.run(threads=2)
     account, (name, limit) = get_account(budget), next(iter(budget.limits.items()))
     served = {"max_tokens": bill.tokens, "max_cost": bill.cost, "max_llm_calls": [bill.calls]}[name]
-    assert max(served) <= account.booked.amount(name) <= limit
-    assert account.held.amount(name) == 0
+    assert max(served) <= account.booked.get_amount(name) <= limit
+    assert account.held.get_amount(name) == 0
     assert crowd.replies > 10
     assert crowd.failures > 10
     assert len(crowd.refusals) > 10

@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 from ensemble_notebook import Ensemble, EnsembleOutput, RunHandle, RunStatus, ScriptedChatModel
-from ensemble_notebook.cell.language.options import option_help
+from ensemble_notebook.cell.language.options import format_option_help
 from ensemble_notebook.errors import RunInterrupted, TaskExecutionError, ValidationError
 from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME
 
@@ -307,7 +307,7 @@ def test_model_comes_from_option_cell_or_configuration_in_this_order(kitchen):
 @pytest.mark.parametrize("line", ["%%ensemble --help\nanything", "%ensemble help", "%ensemble --help"])
 def test_help_is_the_same_everywhere(shell, capsys, line):
     assert shell.run(line).success
-    assert capsys.readouterr().out == option_help()
+    assert capsys.readouterr().out == format_option_help()
 
 
 def test_question_mark_shows_options_and_examples(shell):

@@ -43,7 +43,7 @@ class DefinitionBuilder:
         Raises:
             MisreadError: it can't be made even so; everything has been reported.
         """
-        required = _required(cls)
+        required = _find_required_fields(cls)
         for name in required:
             fields.setdefault(name, _make_placeholder(cls, name))
         replaced: set[str | None] = set()
@@ -79,9 +79,9 @@ class DefinitionBuilder:
     def _report_in(self, section: Section, problem: Problem) -> None:
         key = section.schema.keys.get(problem.field or "")
         hint = f"{key.name}: {key.meaning}." if key is not None else ""
-        self._report.add_mistake(self._place(section, problem.field, problem.item), problem.message, hint)
+        self._report.add_mistake(self._find_item_place(section, problem.field, problem.item), problem.message, hint)
 
-    def _place(self, section: Section, name: str | None, item: int | str | None) -> Place:
+    def _find_item_place(self, section: Section, name: str | None, item: int | str | None) -> Place:
         places = self._places.get((id(section), name or ""), {})
         return places[item] if item is not None and item in places else section.find_place(name, item)
 
@@ -91,7 +91,7 @@ def make_placeholder_task() -> Task:
     return Task(description=_STAND_IN, expected_output=_STAND_IN)
 
 
-def _required(cls: type[Any]) -> list[str]:
+def _find_required_fields(cls: type[Any]) -> list[str]:
     return [each.name for each in fields_of(cls) if each.default is MISSING and each.default_factory is MISSING]
 
 

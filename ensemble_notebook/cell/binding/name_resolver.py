@@ -50,7 +50,7 @@ class UnimportedObject(Unimported):
     store = retrieve = export = system = user = Unimported.__call__
 
 
-def _unimported_class(name: str) -> type:
+def _make_unimported_class(name: str) -> type:
     """Stands for the class of an output."""
     return type(name, (), {"model_validate": Unimported(name)})
 
@@ -100,7 +100,7 @@ class NameResolver:
         """
         name, what = node.text, label or kind.label
         if _DOTTED.fullmatch(name):
-            return self._import(node) if self._imports else kind.make_placeholder(name)
+            return self._import_name(node) if self._imports else kind.make_placeholder(name)
         if not name.isidentifier():
             hint = "Write the name alone: no quotes inside, no brackets, no arguments."
             raise MisreadError(node.place, f"{quote(name)} can't be the name of {what}.", hint)
@@ -110,7 +110,7 @@ class NameResolver:
             return human_input
         if self._is_trusting:
             return kind.make_placeholder(name)
-        raise self._missing(node, what, kind)
+        raise self._explain_missing(node, what, kind)
 
     def find_output_type(self, node: ScalarNode) -> Any:
         """The class or JSON schema of an output.
@@ -131,7 +131,7 @@ class NameResolver:
         from ensemble_notebook.memory.in_memory_store import InMemoryStore
         from ensemble_notebook.memory.sqlite_memory import SqliteMemory
 
-        return InMemoryStore() if path is None else _opened(SqliteMemory, path)
+        return InMemoryStore() if path is None else _open_path(SqliteMemory, path)
 
     def make_exporter(self, path: ScalarNode) -> Any:
         """What writes traces to a file or folder; nothing is touched before the cell is built.
@@ -143,7 +143,7 @@ class NameResolver:
             return UnimportedObject(path.text)
         from ensemble_notebook.trace.exporters import JsonTraceExporter
 
-        return _opened(JsonTraceExporter, path)
+        return _open_path(JsonTraceExporter, path)
 
     def find_model(self, node: ScalarNode) -> Any:
         """A chat model object, or a checked spec text (docs/contract/engine.md#models).
@@ -155,20 +155,20 @@ class NameResolver:
         if has_secret(name):
             raise MisreadError(node.place)
         if _SPEC.match(name):
-            return _checked_spec(name, node)
+            return _check_spec(name, node)
         if name in self._namespace:
             found = self._namespace[name]
             if _is_model(found):
                 return found
-            message = f"the variable {name!r} holds no chat model but {_kind(found)}."
-            raise MisreadError(node.place, message, self._model_hint(name))
+            message = f"the variable {name!r} holds no chat model but {_describe_object(found)}."
+            raise MisreadError(node.place, message, self._suggest_models(name))
         if _DOTTED.fullmatch(name):
-            return self._import(node) if self._imports else name
+            return self._import_name(node) if self._imports else name
         if self._is_trusting and name.isidentifier():
             return name
-        known = [*self._names(_is_model), *_BUILT_IN_MODELS]
+        known = [*self._find_names(_is_model), *_BUILT_IN_MODELS]
         message = f"there is no model {quote(name)}.{suggest_name(name, known)}"
-        raise MisreadError(node.place, message, self._model_hint(name))
+        raise MisreadError(node.place, message, self._suggest_models(name))
 
     def check_server(self, section: Section) -> Mapping[str, str]:
         """The mapping of an OpenAI-compatible server, checked (docs/contract/engine.md#models).
@@ -187,14 +187,14 @@ class NameResolver:
             raise MisreadError(section.find_place(str(problem.item or "base_url")), problem.message, hint) from None
         return dict(values)
 
-    def _model_hint(self, name: str) -> str:
-        models = list(self._names(_is_model))
+    def _suggest_models(self, name: str) -> str:
+        models = list(self._find_names(_is_model))
         own = f" Variables with a chat model: {join_names(models)}." if models else ""
         sample = name if len(name) <= 40 else "NAME"
         return f"Write local, openai:{sample}, or the name of a variable that holds a chat model.{own}"
 
-    def _missing(self, node: ScalarNode, what: str, kind: ObjectKind) -> MisreadError:
-        names = list(self._names(kind.fits))
+    def _explain_missing(self, node: ScalarNode, what: str, kind: ObjectKind) -> MisreadError:
+        names = list(self._find_names(kind.fits))
         message = f"there is no {quote(node.text)} in this notebook.{suggest_name(node.text, names)}"
         there = (
             f"{kind.plural} here: {join_names(names)}." if names else f"This notebook has no {kind.plural.lower()} yet."
@@ -202,12 +202,12 @@ class NameResolver:
         hint = f"Define or import {what} of this name in a cell above. {there} {kind.alternative}".rstrip()
         return MisreadError(node.place, message, hint)
 
-    def _names(self, fits: Callable[[Any], bool]) -> Iterator[str]:
+    def _find_names(self, fits: Callable[[Any], bool]) -> Iterator[str]:
         for name, found in list(self._namespace.items()):
             if not name.startswith("_") and name not in _OF_IPYTHON and fits(found):
                 yield name
 
-    def _import(self, node: ScalarNode) -> Any:
+    def _import_name(self, node: ScalarNode) -> Any:
         """Follow a dotted name from the notebook or, where its first part is not there, from a module."""
         first, *rest = node.text.split(".")
         path = first
@@ -227,7 +227,7 @@ class NameResolver:
         return found
 
 
-def _opened(kind: Callable[[str], Any], path: ScalarNode) -> Any:
+def _open_path(kind: Callable[[str], Any], path: ScalarNode) -> Any:
     try:
         return kind(path.text)
     except ValidationError as error:
@@ -235,7 +235,7 @@ def _opened(kind: Callable[[str], Any], path: ScalarNode) -> Any:
         raise MisreadError(path.place, error.problems[0].message, hint) from error
 
 
-def _checked_spec(text: str, node: ScalarNode) -> str:
+def _check_spec(text: str, node: ScalarNode) -> str:
     try:
         parse_spec(text)
     except ValidationError as error:
@@ -262,30 +262,36 @@ def _is_output_class(found: Any) -> bool:
     return isinstance(found, type) and find_output_type_fault(found) is None
 
 
-def _has(method: str) -> Callable[[Any], bool]:
+def _make_method_test(method: str) -> Callable[[Any], bool]:
     return lambda found: not isinstance(found, type) and callable(getattr(type(found), method, None))
 
 
-def _of(kind: type) -> Callable[[Any], bool]:
+def _make_type_test(kind: type) -> Callable[[Any], bool]:
     return lambda found: isinstance(found, kind)
 
 
 FUNCTIONS: Final = ObjectKind("a function", "Functions", _is_function, Unimported)
-STORES: Final = ObjectKind("a memory store", "Stores", _has("retrieve"), UnimportedObject, "A file ends in .db.")
-EXPORTERS: Final = ObjectKind(
-    "an exporter", "Exporters", _has("export"), UnimportedObject, "A folder ends in /, a file in .json."
+STORES: Final = ObjectKind(
+    "a memory store", "Stores", _make_method_test("retrieve"), UnimportedObject, "A file ends in .db."
 )
-PROMPTS: Final = ObjectKind("an object with system and user", "Prompt strategies", _has("system"), UnimportedObject)
+EXPORTERS: Final = ObjectKind(
+    "an exporter", "Exporters", _make_method_test("export"), UnimportedObject, "A folder ends in /, a file in .json."
+)
+PROMPTS: Final = ObjectKind(
+    "an object with system and user", "Prompt strategies", _make_method_test("system"), UnimportedObject
+)
 LIMITS: Final[Mapping[ValueKind, ObjectKind]] = {
-    ValueKind.RATE: ObjectKind("a RateLimit", "Rate limits", _of(RateLimit), Unimported, "Or write e.g. 60/min."),
+    ValueKind.RATE: ObjectKind(
+        "a RateLimit", "Rate limits", _make_type_test(RateLimit), Unimported, "Or write e.g. 60/min."
+    ),
     ValueKind.BUDGET: ObjectKind(
-        "a Budget", "Budgets", _of(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."
+        "a Budget", "Budgets", _make_type_test(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."
     ),
 }
 _OUTPUT_TYPES: Final = ObjectKind(
-    "a class", "Classes", _is_output_class, _unimported_class, "Or write e.g. {title: str, score: int}."
+    "a class", "Classes", _is_output_class, _make_unimported_class, "Or write e.g. {title: str, score: int}."
 )
 
 
-def _kind(found: Any) -> str:
+def _describe_object(found: Any) -> str:
     return f"the class {found.__name__}" if isinstance(found, type) else f"a value of type {type(found).__name__}"

@@ -32,7 +32,7 @@ class RoleBinder:
 
     def bind_roles(self, section: Section, key: Key, value: list[ScalarNode]) -> tuple[str, ...]:
         """A list of roles."""
-        found = list(self._once(key.name, value))
+        found = list(self._drop_repeated(key.name, value))
         self._definition_builder.note_item_places(
             section, key.name, {item: node.place for item, (_, node) in enumerate(found)}
         )
@@ -41,19 +41,19 @@ class RoleBinder:
     def bind_caps(self, section: Section, key: Key, value: list[tuple[ScalarNode, Any]]) -> dict[str, Any]:
         """Roles with their numbers."""
         numbers = {id(node): number for node, number in value}
-        found = list(self._once(key.name, [node for node, _ in value]))
+        found = list(self._drop_repeated(key.name, [node for node, _ in value]))
         self._definition_builder.note_item_places(section, key.name, {role: node.place for role, node in found})
         return {role: numbers[id(node)] for role, node in found}
 
     def bind_stages(self, section: Section, key: Key, value: list[list[ScalarNode]]) -> tuple[tuple[str, ...], ...]:
         """Stages of roles."""
-        found = [list(self._once(key.name, stage)) for stage in value]
+        found = [list(self._drop_repeated(key.name, stage)) for stage in value]
         self._definition_builder.note_item_places(
             section, key.name, {role: node.place for stage in found for role, node in stage}
         )
         return tuple(tuple(role for role, _ in stage) for stage in found)
 
-    def _once(self, name: str, nodes: Iterable[ScalarNode]) -> Iterator[tuple[str, ScalarNode]]:
+    def _drop_repeated(self, name: str, nodes: Iterable[ScalarNode]) -> Iterator[tuple[str, ScalarNode]]:
         """Each role with where it stands; one that stands twice, by its key and its role, is reported."""
         seen: dict[str, ScalarNode] = {}
         for node in nodes:

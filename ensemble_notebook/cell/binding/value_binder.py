@@ -62,7 +62,7 @@ class ValueBinder:
             key = section.schema.keys.get(name)
             if key is None:
                 continue
-            binder = self.binders.get(key.kind, _as_it_is)
+            binder = self.binders.get(key.kind, _keep)
             if binder is None:
                 continue
             try:
@@ -148,5 +148,5 @@ def _is_path(text: str, endings: tuple[str, ...]) -> bool:
     return "/" in text or "\\" in text or text.endswith(endings)
 
 
-def _as_it_is(_: Section, __: Key, value: Any) -> Any:
+def _keep(_: Section, __: Key, value: Any) -> Any:
     return value

@@ -92,28 +92,28 @@ def read_budget(text: str) -> dict[str, Any]:
     shown = _clean(text, _BUDGET_FORM)
     found: dict[str, Any] = {}
     for part in re.split(r"\s*,\s+|\s+and\s+", shown):
-        limit = _limit(part)
+        limit = _read_limit(part)
         if found.keys() & limit.keys():
             raise AmountError(f"{shown!r} limits the same thing twice.", _BUDGET_FORM)
         found |= limit
     return found
 
 
-def _limit(part: str) -> dict[str, Any]:
+def _read_limit(part: str) -> dict[str, Any]:
     money, count = _MONEY.fullmatch(part), _COUNT.fullmatch(part)
     if money is not None:
-        amount = _plain(money["digits"] or money["plain"])
+        amount = _strip_separators(money["digits"] or money["plain"])
         return {"max_cost": amount, CURRENCY: money["code"] or _SIGNS[money["sign"]]}
     if count is None:
         raise AmountError(f"{part!r} is no limit: it needs a currency, 'tokens' or 'calls'.", _BUDGET_FORM)
     unit = count["unit"].lower()
     if unit not in _COUNTED:
         raise AmountError(f"{count['unit']!r} can't be limited.{did_you_mean(unit, _COUNTED)}", _BUDGET_FORM)
-    number = Decimal(_plain(count["digits"])) * _FACTORS[count["factor"]]
+    number = Decimal(_strip_separators(count["digits"])) * _FACTORS[count["factor"]]
     if number != int(number):
         raise AmountError(f"{part!r} is no whole number.", _BUDGET_FORM)
     return {_COUNTED[unit]: int(number)}
 
 
-def _plain(digits: str) -> str:
+def _strip_separators(digits: str) -> str:
     return digits.replace(",", "").replace("_", "")

@@ -97,13 +97,13 @@ def parse_options(line: str) -> Options:
     Raises:
         ValidationError: unknown option (with the nearest one), missing or unfit value, unbalanced quote.
     """
-    found = _parser().parse_args(_words(line), argparse.Namespace(inputs={}))
+    found = _make_parser().parse_args(_split_line(line), argparse.Namespace(inputs={}))
     return Options(**vars(found))
 
 
-def option_help() -> str:
+def format_option_help() -> str:
     """The help, with examples."""
-    return _parser().format_help()
+    return _make_parser().format_help()
 
 
 def add_run_options(parser: argparse.ArgumentParser) -> None:
@@ -113,14 +113,28 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     once = functools.partial(parser.add_argument, action=_Once)
     once("--llm", metavar="SPEC", help="the ensemble's model: local, openai:NAME, openai:NAME@URL, ...")
-    once("--workflow", type=_choice(Workflow), metavar="NAME", help="sequential, parallel or hierarchical")
-    once("--capture", type=_choice(CaptureMode), metavar="MODE", help="how much is recorded: off, standard or full")
-    once("--budget", type=_budget, metavar="LIMITS", help="what the run may spend: '$0.50', '20k tokens', '50 calls'")
-    once("--timeout", type=_seconds, metavar="SECONDS", help="stop the run after this time")
-    once("--name", type=_text, help="the name of the ensemble")
+    once("--workflow", type=_make_choice_reader(Workflow), metavar="NAME", help="sequential, parallel or hierarchical")
+    once(
+        "--capture",
+        type=_make_choice_reader(CaptureMode),
+        metavar="MODE",
+        help="how much is recorded: off, standard or full",
+    )
+    once(
+        "--budget",
+        type=_check_budget,
+        metavar="LIMITS",
+        help="what the run may spend: '$0.50', '20k tokens', '50 calls'",
+    )
+    once("--timeout", type=_read_seconds, metavar="SECONDS", help="stop the run after this time")
+    once("--name", type=_read_text, help="the name of the ensemble")
     tape = parser.add_mutually_exclusive_group()
-    tape.add_argument("--record", action=_Once, type=_file, metavar="FILE", help="keep every exchange with a model")
-    tape.add_argument("--replay", action=_Once, type=_file, metavar="FILE", help="answer from a recording, offline")
+    tape.add_argument(
+        "--record", action=_Once, type=_read_path, metavar="FILE", help="keep every exchange with a model"
+    )
+    tape.add_argument(
+        "--replay", action=_Once, type=_read_path, metavar="FILE", help="answer from a recording, offline"
+    )
 
 
 class _Parser(argparse.ArgumentParser):
@@ -133,10 +147,10 @@ class _Parser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         found, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            self.error(self._unknown(unknown[0]))
+            self.error(self._explain_unknown(unknown[0]))
         return found
 
-    def _unknown(self, word: str) -> str:
+    def _explain_unknown(self, word: str) -> str:
         option = word.partition("=")[0]
         if not option.startswith("-"):
             return f"{word!r} belongs to no option; a value with spaces needs quotes"
@@ -168,7 +182,7 @@ class _Input(argparse.Action):
         namespace.inputs = inputs | {name: value}
 
 
-def _parser() -> _Parser:
+def _make_parser() -> _Parser:
     parser = _Parser(
         prog=MAGIC,
         usage="%(prog)s [options], and the definition of an ensemble below it, in YAML",
@@ -179,7 +193,7 @@ def _parser() -> _Parser:
         allow_abbrev=False,
     )
     out = f"bind the output (without it: {DEFAULT_OUT})"
-    parser.add_argument("-o", "--out", action=_Once, type=_variable, default=DEFAULT_OUT, metavar="NAME", help=out)
+    parser.add_argument("-o", "--out", action=_Once, type=_read_variable, default=DEFAULT_OUT, metavar="NAME", help=out)
     add_run_options(parser)
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--dry-run", action="store_true", dest="is_dry_run", help="show the plan, call nothing")
@@ -192,7 +206,7 @@ def _parser() -> _Parser:
     return parser
 
 
-def _words(line: str) -> Sequence[str]:
+def _split_line(line: str) -> Sequence[str]:
     """Split like a shell, except that a backslash is an ordinary character: Windows' paths have them."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
     lexer.whitespace_split, lexer.commenters, lexer.escape = True, "", ""
@@ -202,19 +216,19 @@ def _words(line: str) -> Sequence[str]:
         raise ValidationError(f"{MAGIC}: a quote is opened and not closed in: {line.strip()}") from None
 
 
-def _variable(text: str) -> str:
+def _read_variable(text: str) -> str:
     if not text.isidentifier() or iskeyword(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no name for a variable")
     return text
 
 
-def _text(text: str) -> str:
+def _read_text(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("must not be blank")
     return text
 
 
-def _seconds(text: str) -> float:
+def _read_seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
@@ -224,7 +238,7 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _choice(kind: type[E]) -> Callable[[str], E]:
+def _make_choice_reader(kind: type[E]) -> Callable[[str], E]:
     def read(text: str) -> E:
         names = [str(each.value) for each in kind]
         if text.lower() not in names:
@@ -234,7 +248,7 @@ def _choice(kind: type[E]) -> Callable[[str], E]:
     return read
 
 
-def _budget(text: str) -> str:
+def _check_budget(text: str) -> str:
     """A budget's text, or the name of one of the notebook, which is looked up with the cell's names."""
     if is_amount(text) or not text.isidentifier():
         try:
@@ -244,5 +258,5 @@ def _budget(text: str) -> str:
     return text
 
 
-def _file(text: str) -> Path:
-    return Path(_text(text))
+def _read_path(text: str) -> Path:
+    return Path(_read_text(text))

@@ -48,7 +48,7 @@ def read_spelling(schema: SectionSchema, key: str) -> Spelling:
     """The key of the language that is meant; an unknown one stays as it is."""
     if key in schema.known:
         return Spelling(schema.short_words.get(key, key), key, key)
-    snake = _snake(key)
+    snake = _to_snake_case(key)
     for word in (key, snake):
         name = schema.familiar_words.get(word, word)
         if name in schema.known or (name == ASYNC_EXECUTION and schema.name == "task"):
@@ -64,7 +64,7 @@ def list_familiar_words(schema: SectionSchema) -> tuple[str, ...]:
 
 def find_foreign_hint(key: str) -> str | None:
     """What to do about a key of another tool that has no counterpart here."""
-    return _FOREIGN.get(_snake(key))
+    return _FOREIGN.get(_to_snake_case(key))
 
 
 def find_other_schema(schema: SectionSchema, key: str) -> SectionSchema | None:
@@ -86,5 +86,5 @@ def find_invisible_character(text: str) -> str | None:
     return None
 
 
-def _snake(key: str) -> str:
+def _to_snake_case(key: str) -> str:
     return _CAMEL.sub(lambda match: "_" + match[1].lower(), key)

@@ -28,7 +28,7 @@ _SHOWN: Final = (
 def read_inline_type(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
     """The JSON schema that a mapping is or stands for; what is wrong in it is reported and left out."""
     if not is_schema(node):
-        return _fields(node, label, report)
+        return _read_type_fields(node, label, report)
     check_schema(node, label, report)
     found: dict[str, Any] = read_data(node, label)
     return found
@@ -39,7 +39,7 @@ def is_type(text: str) -> bool:
     return text.strip().removesuffix("?") in _TYPES
 
 
-def _fields(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
+def _read_type_fields(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
     """An object with these fields; those without ``?`` are required, others than these refused."""
     properties: dict[str, Any] = {}
     required = []
@@ -47,7 +47,7 @@ def _fields(node: MappingNode, label: str, report: MistakeReport) -> dict[str, A
         report.add_mistake(node.place, f"{label} has no fields.", "Write {title: str, score: int}.")
     for key, each in node.pairs:
         try:
-            schema, is_optional = _field(each, f"the field {quote(key.text)}", report)
+            schema, is_optional = _read_field_type(each, f"the field {quote(key.text)}", report)
         except MisreadError as misread:
             report.add_misread(misread)
             continue
@@ -56,22 +56,22 @@ def _fields(node: MappingNode, label: str, report: MistakeReport) -> dict[str, A
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _field(node: Node, label: str, report: MistakeReport) -> tuple[dict[str, Any], bool]:
+def _read_field_type(node: Node, label: str, report: MistakeReport) -> tuple[dict[str, Any], bool]:
     """The schema of one field, and whether the field may be missing."""
     expect_value(node, label)
     if isinstance(node, ScalarNode):
-        return _scalar(node, label)
+        return _read_scalar_type(node, label)
     if isinstance(node, MappingNode):
-        return _fields(node, label, report), False
+        return _read_type_fields(node, label, report), False
     if not isinstance(node, ListNode) or len(node.items) != 1:
         raise MisreadError(node.place, f"{label} is a list: write the one type of its items in it.", _SHOWN)
-    items, is_optional = _field(node.items[0], f"an item of {label}", report)
+    items, is_optional = _read_field_type(node.items[0], f"an item of {label}", report)
     if is_optional:
         raise MisreadError(node.items[0].place, "an item of a list can't be missing.", "Remove the '?'.")
     return {"type": "array", "items": items}, False
 
 
-def _scalar(node: ScalarNode, label: str) -> tuple[dict[str, Any], bool]:
+def _read_scalar_type(node: ScalarNode, label: str) -> tuple[dict[str, Any], bool]:
     text = node.text.strip()
     word = text.removesuffix("?")
     if word not in _TYPES:

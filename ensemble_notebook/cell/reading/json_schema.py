@@ -55,11 +55,11 @@ def check_schema(node: Node, label: str, report: MistakeReport) -> None:
             report.add_mistake(key.place, message, "Keywords of your own begin with x-.")
         elif key.text == "type":
             _check_types(each, report)
-        for name, inner in _inside(key.text, each):
+        for name, inner in _find_inner_schemas(key.text, each):
             check_schema(inner, quote(name), report)
 
 
-def _inside(keyword: str, node: Node) -> Iterator[tuple[str, Node]]:
+def _find_inner_schemas(keyword: str, node: Node) -> Iterator[tuple[str, Node]]:
     """The schemas that a keyword holds, with what they are called."""
     if keyword in _SCHEMAS:
         yield keyword, node

@@ -94,7 +94,7 @@ class _CellReader(PartReader):
         """An agent by its name, or one that is written where it is used."""
         if not isinstance(node, MappingNode):
             return self.read_name(node, label, wanted=ValueKind.WORKER.value)
-        section = Section(cell_schema.AGENT, label, _first_place(node))
+        section = Section(cell_schema.AGENT, label, _find_first_place(node))
         self._read_agent_fields(node, section)
         return section
 
@@ -182,7 +182,7 @@ class _CellReader(PartReader):
 
     def _read_member(self, schema: SectionSchema, key: ScalarNode | None, node: Node, number: int) -> Section:
         if key is None:
-            return Section(schema, f"{schema.name} {number}", _first_place(node))
+            return Section(schema, f"{schema.name} {number}", _find_first_place(node))
         return Section(schema, f"{schema.name} {quote(key.text)}", key.place, key.text)
 
     def _refuse_member(self, section: Section, key: ScalarNode | None, node: Node, wanted: str, hint: str) -> None:
@@ -218,14 +218,14 @@ class _CellReader(PartReader):
 
 def _refuse_stray_key(key: ScalarNode | None, node: ScalarNode) -> None:
     """A word of the language where the name of a task belongs is a line that has lost its indentation."""
-    if key is None or key.text not in cell_schema.WORDS or _names_task(key, node):
+    if key is None or key.text not in cell_schema.WORDS or _is_task_name(key, node):
         return
     message = f"{key.text!r} is a word of the cell language and can't name a task that is just a text."
     hint = f"Look at its indentation; for a task of this name write `{key.text}: {{description: ...}}`."
     raise MisreadError(key.place, message, hint)
 
 
-def _names_task(key: ScalarNode, node: ScalarNode) -> bool:
+def _is_task_name(key: ScalarNode, node: ScalarNode) -> bool:
     """True for a key that names a task here: a description has a space, what such a key takes has none."""
     return key.text in cell_schema.TASK_NAMES and " " in node.text.strip()
 
@@ -236,7 +236,7 @@ def _is_phase_key(key: ScalarNode, node: Node) -> bool:
         return key.text in cell_schema.PHASE_KEYS
     if isinstance(node, MappingNode):
         return any(name.text in cell_schema.PHASE_REVIEW.keys for name, _ in node.pairs)
-    return isinstance(node, ScalarNode) and not _names_task(key, node)
+    return isinstance(node, ScalarNode) and not _is_task_name(key, node)
 
 
 def _refuse_glued_key(node: ScalarNode) -> None:
@@ -253,7 +253,7 @@ def _is_linked(section: Section) -> bool:
     return "context" in section.key_values
 
 
-def _first_place(node: Node) -> Place:
+def _find_first_place(node: Node) -> Place:
     """Where a list item starts: a mapping's first key."""
     pairs: Sequence[tuple[ScalarNode, Node]] = node.pairs if isinstance(node, MappingNode) else ()
     return pairs[0][0].place if pairs else node.place

@@ -105,7 +105,7 @@ class PartReader(FieldReader):
             self._expect_one_test(section)
         else:
             text = read_text(test, section.label, report=self.report)
-            section.values = _default_or_equals(test, text)
+            section.values = _read_default_or_equals(test, text)
             section.key_values = dict.fromkeys(section.values, KeyValue(test.place, test))
         section.values["source"] = source
         section.key_values["source"] = KeyValue(source.place, source)
@@ -222,7 +222,7 @@ def _make_section(schema: SectionSchema, label: str, node: Node, values: Mapping
     return Section(schema, label, node.place, values=dict(values), key_values=key_values)
 
 
-def _default_or_equals(node: Node, text: str) -> dict[str, Any]:
+def _read_default_or_equals(node: Node, text: str) -> dict[str, Any]:
     is_plain = isinstance(node, ScalarNode) and node.is_plain
     if is_plain and text == "default":
         return {"default": True}

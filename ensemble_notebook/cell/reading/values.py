@@ -38,10 +38,10 @@ def to_plain_value(node: ScalarNode) -> Any:
         return None
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
-    return _number(node) if text[0] in "+-.0123456789" else text
+    return _to_number(node) if text[0] in "+-.0123456789" else text
 
 
-def _number(node: ScalarNode) -> Any:
+def _to_number(node: ScalarNode) -> Any:
     text = node.text
     if text.lower() in (".nan", ".inf", "+.inf", "-.inf"):
         return float(text.lower().replace(".", ""))

@@ -43,7 +43,7 @@ class Mistake:
     @property
     def where(self) -> str:
         """The line in words."""
-        return _where(self.line)
+        return _describe_line(self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Notice:
     @property
     def where(self) -> str:
         """The line in words."""
-        return _where(self.line)
+        return _describe_line(self.line)
 
 
 class CellError(ValidationError):
@@ -76,7 +76,7 @@ class CellError(ValidationError):
 
     def __init__(self, mistakes: Sequence[Mistake], source: SourceText) -> None:
         self.mistakes = tuple(mistakes)
-        self._frames = tuple(_frame(mistake, source) for mistake in self.mistakes[:_SHOWN])
+        self._frames = tuple(_draw_frame(mistake, source) for mistake in self.mistakes[:_SHOWN])
         super().__init__([Problem(f"{mistake.where}: {mistake.message}") for mistake in self.mistakes])
 
     def _render_lines(self) -> list[str]:
@@ -175,36 +175,36 @@ def _tidy(message: str) -> str:
     return text if len(text) <= _MESSAGE_WIDTH else text[: _MESSAGE_WIDTH - 4] + " ..."
 
 
-def _where(line: int) -> str:
+def _describe_line(line: int) -> str:
     return "options" if line == OPTIONS.line else f"line {line}"
 
 
-def _frame(mistake: Mistake, source: SourceText) -> tuple[str, ...]:
+def _draw_frame(mistake: Mistake, source: SourceText) -> tuple[str, ...]:
     """The line and a caret under the place; a window of the line where it is long. Keys masked, controls hidden."""
     if mistake.line == OPTIONS.line:
         return ()
     text = source.line(mistake.line)
     masked = mask(text)
     if masked != text:  # columns of the masked line differ, so its place can't be shown
-        return (f"    {mistake.line} | {_printable(masked[:_FRAME_WIDTH])}",)
+        return (f"    {mistake.line} | {_replace_unprintable(masked[:_FRAME_WIDTH])}",)
     first = max(0, mistake.column - 1 - _FRAME_WIDTH // 2) if len(text) > _FRAME_WIDTH else 0
-    window = _printable(text[first : first + _FRAME_WIDTH])
+    window = _replace_unprintable(text[first : first + _FRAME_WIDTH])
     before, marked = (
         window[: mistake.column - 1 - first],
         window[mistake.column - 1 - first : mistake.end_column - 1 - first],
     )
     gutter = f"    {mistake.line} | "
-    carets = " " * _width(before) + "^" * max(1, _width(marked))
+    carets = " " * _measure_width(before) + "^" * max(1, _measure_width(marked))
     return (f"{gutter}{window.rstrip()}", f"{' ' * (len(gutter) - 2)}| {carets}")
 
 
-def _printable(text: str) -> str:
+def _replace_unprintable(text: str) -> str:
     return "".join(
         each if each.isprintable() else " " if each == "\t" else "\N{REPLACEMENT CHARACTER}" for each in text
     )
 
 
-def _width(text: str) -> int:
+def _measure_width(text: str) -> int:
     """Columns that a text takes in a monospaced font."""
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text

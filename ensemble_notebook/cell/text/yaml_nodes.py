@@ -97,7 +97,7 @@ class NodeComposer:
             ruamel.yaml.error.YAMLError: (or worse) the text is no YAML.
         """
         documents = 0
-        for event in self._events():
+        for event in self._parse_events():
             name = type(event).__name__
             if name == "DocumentStartEvent":
                 documents += 1
@@ -108,10 +108,10 @@ class NodeComposer:
             elif name in ("SequenceEndEvent", "MappingEndEvent"):
                 self._finish(event.end_mark.index)
             elif name in ("ScalarEvent", "AliasEvent"):
-                self._add(self._scalar(event) if name == "ScalarEvent" else self._alias(event))
+                self._add(self._make_scalar(event) if name == "ScalarEvent" else self._refuse_alias(event))
         return self.root
 
-    def _events(self) -> Iterator[Event]:
+    def _parse_events(self) -> Iterator[Event]:
         from ruamel.yaml import YAML
 
         events: Iterator[Event] = YAML(typ="safe", pure=True).parse(self._text)
@@ -143,7 +143,7 @@ class NodeComposer:
         if len(self.mistakes) >= MOST_MISTAKES:
             raise MisreadError(place)
 
-    def _scalar(self, event: Any) -> Node:
+    def _make_scalar(self, event: Any) -> Node:
         start, end = event.start_mark.index, event.end_mark.index
         place = self._source.locate(start, end)
         if start in self._broken:
@@ -157,7 +157,7 @@ class NodeComposer:
             return BrokenNode(start, end, place)
         return ScalarNode(start, end, place, event.value, event.style is None, event.style in ("|", ">"))
 
-    def _alias(self, event: Any) -> Node:
+    def _refuse_alias(self, event: Any) -> Node:
         start, end = event.start_mark.index, event.end_mark.index
         self._note(
             self._source.locate(start, end),
@@ -225,7 +225,7 @@ class NodeComposer:
         if isinstance(parent.node, ListNode):
             parent.node.items.append(node)
         elif not parent.has_key:
-            parent.key, parent.has_key = self._key(node), True
+            parent.key, parent.has_key = self._read_key(node), True
         else:
             if parent.key is None:
                 parent.node.is_partial = True
@@ -233,7 +233,7 @@ class NodeComposer:
                 self._add_pair(parent, parent.node, parent.key, node)
             parent.has_key = False
 
-    def _key(self, node: Node) -> ScalarNode | None:
+    def _read_key(self, node: Node) -> ScalarNode | None:
         """The node as a key; None, and noted, when it can't be one."""
         if isinstance(node, ScalarNode) and not node.is_empty:
             return node

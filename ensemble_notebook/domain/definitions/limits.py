@@ -128,6 +128,6 @@ class Spending:
             cost=self.cost - other.cost, tokens=self.tokens - other.tokens, llm_calls=self.llm_calls - other.llm_calls
         )
 
-    def amount(self, limit: str) -> Decimal:
+    def get_amount(self, limit: str) -> Decimal:
         """The part that a limit of a `Budget` is about, by the limit's name: ``"max_tokens"`` is about `tokens`."""
         return Decimal(getattr(self, limit.removeprefix("max_")))

@@ -54,9 +54,9 @@ def protect(value: str) -> None:
 
 def mask(text: str) -> str:
     """The text with every protected value and everything that looks like a key replaced by ``***`` (T7)."""
-    for value in _protected_values():
+    for value in _sort_protected_values():
         text = text.replace(value, MASK)
-    for pattern in _matching_rules(text):
+    for pattern in _find_matching_rules(text):
         text = pattern.sub(rf"\1{MASK}", text)
     return text
 
@@ -66,12 +66,12 @@ def has_secret(text: str) -> bool:
     return mask(text) != text
 
 
-def _protected_values() -> list[str]:
+def _sort_protected_values() -> list[str]:
     """Longest first, since one may begin with another."""
     return sorted(_protected, key=len, reverse=True)
 
 
-def _matching_rules(text: str) -> Iterator[re.Pattern[str]]:
+def _find_matching_rules(text: str) -> Iterator[re.Pattern[str]]:
     return (pattern for hint, pattern in _RULES if hint in text)
 
 

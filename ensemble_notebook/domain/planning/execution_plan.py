@@ -101,7 +101,7 @@ class ExecutionPlan:
         return make_mime_bundle("plan", self)
 
 
-def topological_order(edges: Sequence[Sequence[int]]) -> list[int]:
+def sort_topologically(edges: Sequence[Sequence[int]]) -> list[int]:
     """Kahn's algorithm: ``edges[i]`` are the predecessors of node i; nodes on or behind a cycle are left out."""
     waiting = [len(predecessors) for predecessors in edges]
     successors: list[list[int]] = [[] for _ in edges]
@@ -122,7 +122,7 @@ def topological_order(edges: Sequence[Sequence[int]]) -> list[int]:
 
 def find_cycle(edges: Sequence[Sequence[int]]) -> list[int] | None:
     """The nodes of exactly one cycle, each depending on the one after it, or None."""
-    stuck = set(range(len(edges))) - set(topological_order(edges))
+    stuck = set(range(len(edges))) - set(sort_topologically(edges))
     if not stuck:
         return None
     node = min(stuck)
@@ -173,7 +173,7 @@ def make_plan(graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({})) ->
     count, edges = len(graph.tasks), build_gated_edges(graph)
     height = [0] * len(edges)
     longest = [-1] * len(edges)
-    for index in topological_order(edges):
+    for index in sort_topologically(edges):
         longest[index] = max(edges[index], key=height.__getitem__, default=-1)
         height[index] = (height[longest[index]] if longest[index] >= 0 else 0) + (index < count)
     groups: list[list[str]] = [[] for _ in range(max(height, default=0))]

@@ -72,7 +72,7 @@ class TaskNode:
     @property
     def llm_key(self) -> object:
         """The same for nodes that use the same model."""
-        return llm_key(self.llm)
+        return get_llm_key(self.llm)
 
     @property
     def role(self) -> str:
@@ -145,7 +145,7 @@ class Graph:
         return None if node.phase is None else self.phases[node.phase].name
 
 
-def llm_key(llm: Any) -> object:
+def get_llm_key(llm: Any) -> object:
     """What tells one model from another: spec texts by value, objects by identity."""
     return llm if isinstance(llm, str) else id(llm)
 

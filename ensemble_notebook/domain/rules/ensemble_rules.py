@@ -9,7 +9,7 @@ from ensemble_notebook.domain.definitions.agent import check_tools
 from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.planning.execution_plan import find_cycle, list_phase_predecessors, topological_order
+from ensemble_notebook.domain.planning.execution_plan import find_cycle, list_phase_predecessors, sort_topologically
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
 from ensemble_notebook.domain.planning.team import add_team, find_delegators
 from ensemble_notebook.domain.rules.hierarchy_rules import find_hierarchy_problems, find_hierarchy_warnings
@@ -139,7 +139,7 @@ def _collect_earlier_phases(graph: Graph) -> list[int]:
     """For each phase, all phases that are resolved when it starts, as the bits of a number. They form no cycle."""
     before = [0] * len(graph.phases)
     edges = [list_phase_predecessors(phase) for phase in graph.phases]
-    for index in topological_order(edges):
+    for index in sort_topologically(edges):
         for each in edges[index]:
             before[index] |= before[each] | 1 << each
     return before

@@ -111,24 +111,24 @@ def _find_constraint_problems(constraints: HierarchicalConstraints, team: Sequen
     roles = [member.agent.role for member in team]
     known, allowed = set(map(normalize_role, roles)), set(map(normalize_role, constraints.allowed_workers))
 
-    def unknown(field: str, role: str, item: int | str) -> Iterator[Problem]:
+    def find_unknown(field: str, role: str, item: int | str) -> Iterator[Problem]:
         if normalize_role(role) not in known:
             message = f"HierarchicalConstraints.{field} references unknown agent: {role!r}.{did_you_mean(role, roles)}"
             yield Problem(message, constraints, field, item)
 
     for item, role in enumerate(constraints.allowed_workers):
-        yield from unknown("allowed_workers", role, item)
+        yield from find_unknown("allowed_workers", role, item)
     for item, role in enumerate(constraints.required_workers):
-        yield from unknown("required_workers", role, item)
+        yield from find_unknown("required_workers", role, item)
         if allowed and normalize_role(role) not in allowed:
             message = f"HierarchicalConstraints.required_workers contains {role!r}, which is not in allowed_workers."
             yield Problem(message, constraints, "required_workers", item)
     for role in constraints.max_calls_per_worker:
-        yield from unknown("max_calls_per_worker", role, role)
+        yield from find_unknown("max_calls_per_worker", role, role)
     yield from _find_unfit_numbers(constraints)
     for stage in constraints.required_stages:
         for role in stage:
-            yield from unknown("required_stages", role, role)
+            yield from find_unknown("required_stages", role, role)
     yield from _find_repeated_in_stages(constraints)
 
 

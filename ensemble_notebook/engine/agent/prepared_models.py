@@ -7,7 +7,7 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.events import Noted, Warned
-from ensemble_notebook.domain.planning.graph import llm_key
+from ensemble_notebook.domain.planning.graph import get_llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import await_safely
@@ -38,7 +38,7 @@ class PreparedModels:
         Raises:
             AgentExecutionError: the model can't be had.
         """
-        key = llm_key(llm)
+        key = get_llm_key(llm)
         preparation = self._preparations.get(key)
         if preparation is None:
             preparation = self._preparations[key] = asyncio.ensure_future(await_safely(self._prepare(llm)))

@@ -130,7 +130,7 @@ class BudgetAdmission(Admission):
         if name == "max_llm_calls":
             return f"The budget's requests are used up: {limit} of {limit}. Raise its max_llm_calls."
         unit = "tokens" if name == "max_tokens" else "in cost"
-        needed, left = self._reservation.needed.amount(name), max(self._account.get_remaining(name), Decimal(0))
+        needed, left = self._reservation.needed.get_amount(name), max(self._account.get_remaining(name), Decimal(0))
         return (
             f"The next request to {self._port.name} may take {needed:,f} {unit}; the budget of {limit:,f} leaves "
             f"{left:,f}. Raise its {name}, or give the model a lower max_tokens."

@@ -113,7 +113,7 @@ class BudgetLedger:
 
     def get_remaining(self, name: str) -> Decimal:
         """What is left of a limit for reservations that wait until nothing is held any more."""
-        return self._limits[name] - self.booked.amount(name)
+        return self._limits[name] - self.booked.get_amount(name)
 
     def _release(self, reservation: Reservation) -> list[Reservation]:
         reservation.state = ReservationState.OVER
@@ -129,7 +129,7 @@ class BudgetLedger:
         least = reservation.worst_case(
             MIN_OUTPUT_TOKENS if self._is_output_shared(reservation) else reservation.output_tokens or 0
         )
-        exceeded = next((name for name in self._limits if least.amount(name) > self.get_remaining(name)), None)
+        exceeded = next((name for name in self._limits if least.get_amount(name) > self.get_remaining(name)), None)
         if exceeded is None:
             return False
         reservation.state, reservation.exceeded, reservation.needed = ReservationState.REFUSED, exceeded, least
@@ -142,12 +142,12 @@ class BudgetLedger:
         )
         worst_case = reservation.worst_case(reservation.max_tokens or reservation.output_tokens or 0)
         used = self.booked + self.held + worst_case
-        if any(used.amount(name) > limit for name, limit in self._limits.items()):
+        if any(used.get_amount(name) > limit for name, limit in self._limits.items()):
             return False
         reservation.state, reservation.held = ReservationState.HELD, worst_case
         self.held += worst_case
         if self._warn_at is not None and any(
-            used.amount(name) >= self._warn_at * limit for name, limit in self._limits.items()
+            used.get_amount(name) >= self._warn_at * limit for name, limit in self._limits.items()
         ):
             reservation.warning, self._warn_at = used, None
         return True

@@ -103,7 +103,7 @@ class RequestLimits:
 
 
 def _describe_spending(budget: Budget, spent: Spending) -> str:
-    parts = [f"{spent.amount(name):,f} of {Decimal(limit):,f} ({name})" for name, limit in budget.limits.items()]
+    parts = [f"{spent.get_amount(name):,f} of {Decimal(limit):,f} ({name})" for name, limit in budget.limits.items()]
     return f"Of the budget are spent or held: {', '.join(parts)}."
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 from traitlets import Bool, Enum, Unicode
 
-from ensemble_notebook.cell.language.options import Options, option_help, parse_options
+from ensemble_notebook.cell.language.options import Options, format_option_help, parse_options
 from ensemble_notebook.errors import RunInterrupted, ValidationError, did_you_mean
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class EnsembleMagics(Magics):
             return
         options = parse_options(line)
         if options.wants_help:
-            _write(option_help())
+            _write(format_option_help())
             return
         read = self._read(cell, options)
         if options.is_dry_run:
@@ -77,7 +77,7 @@ class EnsembleMagics(Magics):
         else:
             self._run(read.build(self._names), read.inputs, options)
 
-    ensemble.__doc__ = option_help()
+    ensemble.__doc__ = format_option_help()
 
     def _read(self, text: str, options: Options) -> Cell:
         """Read a cell; imports and evaluates nothing (C4)."""
@@ -187,7 +187,7 @@ def _told(line: str) -> str:
     """
     from ensemble_notebook import __version__
 
-    answers = {"": _OVERVIEW, "help": option_help(), "version": f"ensemble-notebook {__version__}\n"}
+    answers = {"": _OVERVIEW, "help": format_option_help(), "version": f"ensemble-notebook {__version__}\n"}
     word = line.strip().lstrip("-")
     if word not in answers:
         hint = did_you_mean(word, [each for each in answers if each])
