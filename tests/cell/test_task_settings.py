@@ -9,7 +9,7 @@ from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.review import Review
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.timeline.timeline_rows import row_of
+from ensemble_notebook.trace.timeline.timeline_rows import to_row
 from tests.support.cell import read
 
 CELL = """
@@ -40,8 +40,8 @@ def test_settings_of_a_cell_show_in_the_trace(output):
 
 
 def test_settings_of_a_cell_show_in_the_rows_of_the_timeline(output):
-    fold = TraceFold.of(output.trace.events)
-    rows = {span.name: row_of(span) for span in fold.spans.values()}
+    fold = TraceFold.from_events(output.trace.events)
+    rows = {span.name: to_row(span) for span in fold.spans.values()}
     assert rows["count"]["settings"] == SETTINGS
     assert not any("settings" in row for name, row in rows.items() if name != "count")
 
