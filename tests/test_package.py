@@ -14,6 +14,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import grimp
 import pytest
 
 import ensemble_notebook
@@ -219,3 +220,13 @@ def test_installed_wheel_has_the_command_and_its_templates(wheel, tmp_path):
     assert enabled.returncode == 0, enabled.stdout
     config = json.loads((ipython / "profile_default" / "ipython_config.json").read_text())
     assert config == {"MagicsManager": {"lazy_magics": {"ensemble": "ensemble_notebook"}}}
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    """Not even inside functions or for types alone; the package itself names everything, and is left out."""
+    graph = grimp.build_graph("ensemble_notebook", cache_dir=None)
+    imports = {name: graph.find_modules_directly_imported_by(name) - {PACKAGE.name} for name in graph.modules}
+    # Takes away what imports nothing that is left, again and again; what then remains imports in circles.
+    while free := {name for name, imported in imports.items() if not imported & imports.keys()}:
+        imports = {name: imported for name, imported in imports.items() if name not in free}
+    assert sorted(imports) == []

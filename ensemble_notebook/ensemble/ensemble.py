@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
@@ -19,16 +18,14 @@ from ensemble_notebook.engine.events.clock import SystemClock
 from ensemble_notebook.engine.events.event_stream import Sink
 from ensemble_notebook.engine.threads.loop_thread import loop_thread
 from ensemble_notebook.ensemble.cost_estimation import estimate
-from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import checked, order_of, pricing_of, source_of, values_of
-from ensemble_notebook.ensemble.run_settings import PathLike, RunSetting
+from ensemble_notebook.ensemble.run_settings import Inputs, PathLike, RunSetting
 from ensemble_notebook.errors import EnsembleError
 
-Inputs = Mapping[str, Any] | None
 
-
-class Ensemble(EnsembleDefinition):
+class Ensemble(RunnableEnsemble):
     """Agents and tasks that run together.
 
     Fields: `tasks` or `phases` (not both), `agents` (optional; if given, every task's agent is in it), `llm` (default
@@ -52,7 +49,6 @@ class Ensemble(EnsembleDefinition):
             before anything else, so a mistake never costs a token.
     """
 
-    # Not a definition again: it adds no field, and mypy would show the inherited ones in the form they are given in.
     __slots__ = ()
 
     def run(

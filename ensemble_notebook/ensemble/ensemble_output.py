@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import BudgetWarning, Event, Warned
@@ -17,12 +19,36 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_duration
+from ensemble_notebook.ensemble.run_settings import Inputs, PathLike
 from ensemble_notebook.errors import did_you_mean, summarize_error
 
 if TYPE_CHECKING:
-    from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
     from ensemble_notebook.trace.frames import Frames
+
+
+class RunnableEnsemble(EnsembleDefinition, ABC):
+    """An ensemble as its output knows it: all its fields, and that it can run again.
+
+    `Ensemble` derives from it. An ensemble gives outputs and an output names its ensemble; with this class between
+    them, their modules need not import each other.
+    """
+
+    # Not a definition again: it adds no field, and mypy would show the inherited ones in the form they are given in.
+    __slots__ = ()
+
+    @abstractmethod
+    def run(
+        self,
+        inputs: Inputs = None,
+        /,
+        *,
+        timeout: float | None = None,
+        record: PathLike | None = None,
+        replay: PathLike | None = None,
+        **variables: Any,
+    ) -> EnsembleOutput:
+        """Run to the end."""
 
 
 class EnsembleOutput:
@@ -43,7 +69,7 @@ class EnsembleOutput:
     def __init__(
         self,
         *,
-        ensemble: Ensemble,
+        ensemble: RunnableEnsemble,
         graph: Graph,
         plan: ExecutionPlan,
         events: Sequence[Event],

@@ -7,7 +7,7 @@ import concurrent.futures
 import contextlib
 import logging
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
 from ensemble_notebook.domain.events import Event
@@ -21,14 +21,11 @@ from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.engine.threads.loop_thread import loop_thread
-from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.run_errors import error_of
 from ensemble_notebook.ensemble.run_settings import RunSetting
 from ensemble_notebook.errors import EnsembleError, RunInterrupted
 from ensemble_notebook.trace.exporters import export_trace
-
-if TYPE_CHECKING:
-    from ensemble_notebook.ensemble.ensemble import Ensemble
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +50,7 @@ class RunHandle:
 
     def __init__(
         self,
-        ensemble: Ensemble,
+        ensemble: RunnableEnsemble,
         spec: RunSpec,
         source: ChatSource,
         clock: Clock,

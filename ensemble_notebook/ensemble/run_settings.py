@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ensemble_notebook.domain.definitions.definition import is_seconds
 from ensemble_notebook.domain.definitions.review import ReviewHandler
@@ -12,6 +13,7 @@ from ensemble_notebook.domain.seams.event import Listener
 from ensemble_notebook.errors import ValidationError
 
 PathLike = str | os.PathLike[str]
+Inputs = Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
