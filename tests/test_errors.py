@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook import errors
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.secrets import MASK
 from ensemble_notebook.domain.outputs.task_output import Failure

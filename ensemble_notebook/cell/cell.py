@@ -12,7 +12,7 @@ from ensemble_notebook.cell.binding.name_resolver import NameResolver
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MistakeReport, Notice
 from ensemble_notebook.cell.text.source_text import SourceText
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, make_plan
 from ensemble_notebook.domain.planning.graph import Graph

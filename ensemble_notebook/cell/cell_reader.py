@@ -22,7 +22,7 @@ from ensemble_notebook.cell.text.mistakes import MistakeReport
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.cell.text.yaml_tree import read_tree
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask
 
 _OVERRIDES: Final = ("llm", "workflow", "max_concurrency", "error_strategy", "capture_mode", "budget", "name")

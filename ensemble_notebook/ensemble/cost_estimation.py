@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.cost import Price, Pricing
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate

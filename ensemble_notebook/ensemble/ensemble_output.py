@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import BudgetWarning, Event, Warned

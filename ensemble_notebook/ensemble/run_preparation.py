@@ -9,7 +9,7 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.cost import Pricing
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, DELEGATE_TASK
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.task import Task

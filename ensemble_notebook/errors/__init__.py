@@ -32,8 +32,13 @@ task -> agent -> the foreign error. Each error that leaves ``run`` carries ``out
 from __future__ import annotations
 
 from ensemble_notebook.errors.base import EnsembleError, get_message, register_mask, summarize_error
-from ensemble_notebook.errors.definition import CircularDependencyError, Problem, PromptTemplateError, ValidationError
-from ensemble_notebook.errors.execution import (
+from ensemble_notebook.errors.definition_errors import (
+    CircularDependencyError,
+    Problem,
+    PromptTemplateError,
+    ValidationError,
+)
+from ensemble_notebook.errors.execution_errors import (
     AgentExecutionError,
     BudgetExceededError,
     ConstraintViolationError,

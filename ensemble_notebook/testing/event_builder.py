@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import (
     CaptureMode,
     ExitReason,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit

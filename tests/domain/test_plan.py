@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.condition import Condition
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import (
     ErrorStrategy,
     ExitReason,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ensemble_notebook.domain.definitions.condition import Condition
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, PhaseStatus, RunStatus
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task

@@ -11,7 +11,7 @@ import pytest
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.delegation import DelegationContext, DelegationPolicyResult, DelegationRequest
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import DelegationPriority, DelegationStatus, SpanStatus, ToolOutcome
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.review import Review, ReviewDecision

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ensemble_notebook.domain.definitions.condition import Condition
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, PhaseStatus, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview

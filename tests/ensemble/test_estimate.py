@@ -13,7 +13,7 @@ import pytest
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
 from ensemble_notebook.engine.run.run_result import RunResult

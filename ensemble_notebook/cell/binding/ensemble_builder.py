@@ -23,7 +23,7 @@ from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, qu
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.condition import Condition
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task

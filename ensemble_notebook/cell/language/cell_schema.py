@@ -17,7 +17,7 @@ from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.hierarchy import MANAGER_GOAL, MANAGER_ROLE, normalize_role
 from ensemble_notebook.domain.definitions.task import Task

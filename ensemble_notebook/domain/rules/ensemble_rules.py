@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import check_tools
-from ensemble_notebook.domain.definitions.ensemble import EnsembleDefinition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.planning.execution_plan import find_cycle, list_phase_predecessors, sort_topologically
