@@ -18,7 +18,6 @@ import grimp
 import pytest
 
 import ensemble_notebook
-from tests.support.import_graph import find_circles, read_import_graph
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "ensemble_notebook"
@@ -143,20 +142,6 @@ def test_every_foreign_import_is_a_declared_dependency_and_no_dependency_is_idle
     assert needed <= required | optional
     # anywidget brings ipywidgets, but would be content with one that is years too old.
     assert required - needed == {"ipywidgets"}
-
-
-def test_no_import_circles_not_even_hidden_ones():
-    assert find_circles(read_import_graph(PACKAGE)) == []
-
-
-def test_import_circles_are_found_inside_functions_and_behind_type_checking(tmp_path):
-    package = tmp_path / "house"
-    package.mkdir()
-    (package / "__init__.py").write_text("from house import door")
-    (package / "door.py").write_text("def open_it():\n    from house.wall import Wall")
-    (package / "wall.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from house import door")
-    (package / "roof.py").write_text("import house.wall")
-    assert find_circles(read_import_graph(package)) == [["house.door", "house.wall"]]
 
 
 def test_declaring_an_ensemble_loads_nothing_heavy():
