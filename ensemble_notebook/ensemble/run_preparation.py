@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
@@ -113,6 +114,7 @@ def order_of(
         max_delegation_depth=ensemble.max_delegation_depth,
         constraints=ensemble.hierarchical_constraints,
         manager_prompt=ensemble.manager_prompt,
+        replayed_from=None if setting.replay is None else Path(setting.replay).name,
     )
 
 

@@ -24,7 +24,12 @@ from ensemble_notebook.models.langchain.langchain_model import (
     replace_core_model,
 )
 from ensemble_notebook.models.langchain.langchain_port import LangChainPort
-from ensemble_notebook.models.local.local_server import LocalServer, find_weights_file, get_local_server
+from ensemble_notebook.models.local.local_server import (
+    LocalServer,
+    find_name_to_start,
+    find_weights_file,
+    get_local_server,
+)
 from ensemble_notebook.models.model_spec import LocalSpec, OpenAISpec, ScriptedSpec, parse_spec
 from ensemble_notebook.models.openai.chat_openai import (
     copy_without_retries,
@@ -38,6 +43,8 @@ from ensemble_notebook.models.openai.chat_openai_adapter import has_replaceable_
 from ensemble_notebook.models.openai.connections import Connections, make_http_client
 from ensemble_notebook.models.openai.connections_by_loop import ConnectionHandle, ConnectionsByLoop
 from ensemble_notebook.models.openai.endpoint import KEY_VARIABLE, Endpoint, resolve_endpoint
+
+Notice = Callable[[str], None]
 
 
 class ModelSource:
@@ -62,16 +69,19 @@ class ModelSource:
                 case LocalSpec(path=str(path)):
                     find_weights_file(path)
 
-    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> LangChainPort:
+    async def prepare(self, llm: Any, notice: Notice) -> LangChainPort:
         """Make the port of a model object or spec for the running loop; see `ChatSource.prepare`."""
         if not isinstance(llm, str | Mapping):
             return await self._prepare_object(llm)
         match parse_spec(llm):
             case OpenAISpec() as spec:
-                return await self._prepare_openai(resolve_endpoint(spec))
+                return await self._prepare_openai(resolve_endpoint(spec), notice)
             case LocalSpec() as spec:
-                notice_here = _call_on_this_loop(notice)
-                return await self._prepare_local(await asyncio.to_thread(get_local_server, spec, notice_here))
+                if (name := find_name_to_start(spec)) is not None:
+                    # Here, since the loop hears nothing while llama.cpp's binding holds the interpreter's lock.
+                    notice(f"Starting {name} ...")
+                server = await asyncio.to_thread(get_local_server, spec, _call_on_this_loop(notice))
+                return await self._prepare_local(server, notice)
             case ScriptedSpec():
                 return await self._prepare_object(await asyncio.to_thread(_make_echo_model))
 
@@ -79,8 +89,8 @@ class ModelSource:
         """Close the connections that are still open on loops that nobody runs any more."""
         self._connections.close()
 
-    async def _prepare_openai(self, endpoint: Endpoint) -> LangChainPort:
-        await _ensure_client_loaded()
+    async def _prepare_openai(self, endpoint: Endpoint, notice: Notice) -> LangChainPort:
+        await _ensure_client_loaded(endpoint.name, notice)
         handle = await self._connections.get(endpoint, lambda: Connections(endpoint.url))
         model = make_chat_model(endpoint, handle.connections)
         return LangChainPort(
@@ -92,8 +102,8 @@ class ModelSource:
             key_variable=endpoint.key_variable or KEY_VARIABLE,  # where a server without keys turns out to want one
         )
 
-    async def _prepare_local(self, server: LocalServer) -> LangChainPort:
-        await _ensure_client_loaded()
+    async def _prepare_local(self, server: LocalServer, notice: Notice) -> LangChainPort:
+        await _ensure_client_loaded(server.name, notice)
         endpoint = Endpoint(server.name, server.url, None, server.api_key)
         handle = await self._connections.get(endpoint, server.connect)
         # Streamed inside in any case: the server notices that nobody waits any more only while it sends.
@@ -148,7 +158,7 @@ def _make_echo_model() -> Any:
     return make_echo_model()
 
 
-def _call_on_this_loop(notice: Callable[[str], None]) -> Callable[[str], None]:
+def _call_on_this_loop(notice: Notice) -> Notice:
     """Make a `notice` that another thread may call."""
     loop = asyncio.get_running_loop()
 
@@ -158,8 +168,9 @@ def _call_on_this_loop(notice: Callable[[str], None]) -> Callable[[str], None]:
     return call
 
 
-async def _ensure_client_loaded() -> None:
+async def _ensure_client_loaded(name: str, notice: Notice) -> None:
     if not is_client_loaded():
+        notice(f"Loading the client of {name} ...")
         await asyncio.to_thread(load_client)
 
 

@@ -58,7 +58,7 @@ class EventBuilder(DelegationWriter, OperationWriter):
         after: phase name -> names of its predecessors.
         agents: task name -> role, ``"Handler"`` for a handler; ``"Writer"`` where there is none.
         model, provider: of every model call that names no other.
-        name, workflow, inputs, max_concurrency, budget, capture_mode, run_id: of the run.
+        name, workflow, inputs, max_concurrency, budget, capture_mode, run_id, replayed_from: of the run.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class EventBuilder(DelegationWriter, OperationWriter):
         budget: Budget | None = None,
         capture_mode: CaptureMode = CaptureMode.OFF,
         run_id: str = "run",
+        replayed_from: str | None = None,
     ) -> None:
         super().__init__(run_id, model, provider)
         self._roles = {task: (agents or {}).get(task, "Writer") for task in tasks}
@@ -98,6 +99,7 @@ class EventBuilder(DelegationWriter, OperationWriter):
             max_concurrency=max_concurrency,
             budget=budget,
             capture_mode=capture_mode,
+            replayed_from=replayed_from,
             agents=tuple(map(_planned_agent, sorted({*self._roles.values()} - {HANDLER_ROLE}))),
         )
         self._emit(
@@ -143,6 +145,20 @@ class EventBuilder(DelegationWriter, OperationWriter):
     def note(self, message: str) -> None:
         """Something is being prepared."""
         self._emit_in(self._run, ev.Noted, message=message)
+
+    @contextmanager
+    def startup(self, subject: str) -> Iterator[None]:
+        """A model is loaded, fetched or started (E57)."""
+        scope, began_s = self._child(), self.now_s
+
+        def end(status: SpanStatus) -> None:
+            waited_s = self.now_s - began_s
+            self._emit(ev.WaitEnded, cause="startup", waited_s=waited_s, status=status, error=scope.error)
+
+        with self._inside(scope):
+            self._emit(ev.WaitStarted, cause="startup", subject=subject)
+            scope.end = end
+            yield
 
     # --- Phases and tasks ---------------------------------------------------------------------------------------------
 

@@ -56,6 +56,7 @@ SOURCES: Final = {
     "E43": (OWN,),
     "E44": (ENGINE, OWN),
     "E45": (PHASES, OWN),
+    "E57": (OWN,),
     "T1": (ENGINE,),
     "T2": (OWN,),
     "T3": (OWN,),

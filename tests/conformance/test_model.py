@@ -158,3 +158,62 @@ def test_e43_only_the_configured_address_is_contacted(server: OpenAIServer) -> N
     server.script(Answer("Soup."))
     output = run(Task.of("Cook"), llm=f"openai:test-model@{server.url}")
     assert (output.status, len(server.requests)) == (RunStatus.COMPLETED, 1)
+
+
+# --- E57 ---
+
+FRESH = """
+import sys
+from ensemble_notebook import Ensemble, Task
+tasks = [Task.of(name, name=name, llm=sys.argv[1], timeout=30) for name in ("soup", "tea")]
+output = Ensemble(tasks=tasks, workflow="parallel").run()
+"""
+FRESH_CELL = """
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.history_manager.enabled = False
+shell.run_line_magic("load_ext", "ensemble_notebook")
+shell.run_line_magic("config", "EnsembleMagics.display = 'static'")
+cell = f"llm: {sys.argv[1]}\\nworkflow: parallel\\ntasks: [Make soup, Make tea]"
+shell.run_cell_magic("ensemble", "-o output", cell)
+output = shell.user_ns["output"]
+"""
+REPORT = """
+spans = output.frames.spans
+startup = spans[spans["wait_kind"] == "startup"]
+calls = spans[spans["kind"] == "llm"]
+parents = [spans.loc[each, "kind"] for each in startup["parent_id"]]
+print([*zip(startup["kind"], startup["name"], startup["status"], parents)], file=sys.stderr)
+print(startup["end_time"].iloc[0] <= calls["start_time"].min(), startup["task"].isna().all(), file=sys.stderr)
+print("startup" in output._repr_mimebundle_()["text/plain"], file=sys.stderr)
+again = output.ensemble.run()
+print((again.frames.spans["wait_kind"] == "startup").sum(), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("script", [FRESH, FRESH_CELL], ids=["python", "cell"])
+def test_e57_startup_is_a_span_of_the_run_until_the_model_is_ready(script: str, llm: str) -> None:
+    done = subprocess.run([sys.executable, "-c", script + REPORT, llm], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    startup = ("wait", "Loading the client of test-model", "ok", "run")
+    assert done.stderr.splitlines() == [str([startup]), "True True", "True", "0"]
+
+
+def test_e57_startup_is_on_no_timeout_of_a_task() -> None:
+    script = """
+import asyncio, sys
+from ensemble_notebook import Ensemble, Task
+made = Ensemble(tasks=[Task.of("Soup", llm="local", timeout=0.001)])
+try:
+    made.run()
+except Exception as error:
+    output = error.output
+waits = [each for each in output.events if getattr(each, "cause", "") == "startup"]
+print([type(each).__name__ for each in waits], waits[-1].waited_s > 0.1)
+print(output.failures[0].error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    waits, error = done.stdout.splitlines()
+    assert waits == "['WaitStarted', 'WaitEnded'] True"
+    assert "0.001 s" in error

@@ -11,6 +11,7 @@ from ensemble_notebook import (
     Agent,
     Budget,
     Ensemble,
+    ExecutionTrace,
     Fail,
     LlmToken,
     Noted,
@@ -22,6 +23,8 @@ from ensemble_notebook import (
     TaskExecutionError,
 )
 from ensemble_notebook.models.recording.recording_format import read_documents
+from ensemble_notebook.notebook.picture.chart import chart_of
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.openai_server import Answer, OpenAIServer
 
 LLM = "openai:gpt-4o-mini"
@@ -99,6 +102,19 @@ def test_replayed_run_is_the_recorded_one_without_server_and_key(online, path):
     assert [event.message for event in again.trace.events if isinstance(event, Noted)] == [
         "Replaying lesson.yaml: no model is asked."
     ]
+
+
+def test_replayed_run_stays_labelled_everywhere_e42(online, path, tmp_path):
+    assert recorded(online, path, *LESSON).frames.runs["replayed_from"].isna().all()
+    again = lesson().run(replay=path)
+    again.trace.save(tmp_path / "run.trace.json")
+    loaded = ExecutionTrace.load(tmp_path / "run.trace.json")
+    label = "replayed from lesson.yaml, no model asked"
+    for trace in (again.trace, loaded):
+        assert TimelineMessages(trace.fold).make_saved_view()["run"]["replayed_from"] == "lesson.yaml"
+        assert trace.frames.runs["replayed_from"].tolist() == ["lesson.yaml"]
+        assert label in chart_of(TimelineMessages(trace.fold).make_snapshot()).facts
+    assert label in again._repr_mimebundle_()["text/plain"]
 
 
 def test_recording_holds_no_key(online, path):

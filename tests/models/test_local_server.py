@@ -13,6 +13,7 @@ from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.local.local_server import MAX_TOKENS, SLOTS, get_local_server
+from ensemble_notebook.models.local.weights_download import SMOLLM2
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.models.model_spec import LocalSpec
 
@@ -88,15 +89,17 @@ def test_several_tasks_are_answered_side_by_side(source, server):
     assert all(texts)
 
 
-def test_server_starts_once_and_says_so_once(source):
+def test_all_who_wait_for_the_server_are_told_and_nobody_once_it_runs(source):
     said = []
 
     async def prepare():
         await asyncio.gather(*(source.prepare("local", said.append) for _ in range(3)))
 
     asyncio.run(prepare())
+    assert set(said) <= {f"Starting {SMOLLM2.model} ...", f"Loading the client of {SMOLLM2.model} ..."}
+    said.clear()
     asyncio.run(ModelSource().prepare("local", said.append))
-    assert len(said) <= 1
+    assert said == []
 
 
 def test_cancelled_request_frees_its_place(source, server):

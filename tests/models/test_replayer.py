@@ -91,7 +91,7 @@ def test_port_says_what_the_recorded_one_said(record, path):
     asyncio.run(source.prepare(llm, told.append))
     assert (port.name, port.provider, port.is_scripted, port.has_tool_support) == ("m", "127.0.0.1", False, True)
     assert (port.has_schema_support, port.max_tokens, port.warning) == (False, None, None)
-    assert told == ["Replaying lesson.yaml: no model is asked."]
+    assert told == []
 
 
 def test_script_stays_labelled(source, path):

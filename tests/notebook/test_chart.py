@@ -70,6 +70,52 @@ def test_task_without_calls_is_a_handler():
     assert chart.heads == ("time",)
 
 
+def test_agent_at_work_is_no_handler_before_its_first_call():
+    build = EventBuilder({"a": (), "b": ()}, agents={"b": "Handler"})
+    with build.task("a"):
+        build.wait(1)
+        assert set(bars(charted_now(build))["a"]) == {"─", "▸"}
+        with build.turn():
+            build.llm(seconds=1)
+    with build.task("b", output="done"):
+        build.wait(1)
+        assert set(bars(charted_now(build))["b"]) == {" ", "▆", "▸"}
+
+
+def test_startup_has_a_line_of_its_own_e57():
+    build = EventBuilder({"a": ()})
+    with build.startup("Starting the local model X"):
+        build.wait(3)
+        live = charted_now(build)
+        assert bars(live)["Starting the local model X"] == "╍" * WIDTH + "▸"
+    with build.task("a"), build.turn():
+        build.llm(seconds=1)
+    chart = charted(build.finish())
+    assert [line.name for line in chart.lines] == ["a", "Starting the local model X"]
+    assert bars(chart) == {"a": " " * 30 + "█" * 10, "Starting the local model X": "╍" * 30}
+    for text in (chart_text(chart), chart_html(chart)):
+        assert "Starting the local model X" in text
+        assert "startup" in text
+
+
+def test_startup_that_fails_says_why_e57():
+    build = EventBuilder({"a": ()})
+    with build.startup("Starting the local model X"):
+        build.wait(1)
+        build.fail(OSError("no such file"))
+    assert notes(charted(build.finish())) == {"Starting the local model X": ("OSError: no such file",)}
+
+
+def test_replayed_run_says_so_live_and_at_the_end_e42():
+    build = EventBuilder({"a": ()}, replayed_from="night.yaml")
+    with build.task("a"), build.turn():
+        assert "replayed from night.yaml, no model asked" in charted_now(build).facts
+        build.llm(seconds=1)
+    chart = charted(build.finish())
+    assert "replayed from night.yaml, no model asked" in chart_text(chart)
+    assert "replayed from night.yaml, no model asked" in chart_html(chart)
+
+
 def test_failure_skip_and_cascade_are_told_where_they_happened():
     build = EventBuilder({"a": (), "b": ["a"]})
     with build.task("a"):

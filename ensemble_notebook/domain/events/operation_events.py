@@ -94,9 +94,13 @@ class MemoryEnded(Event):
 
 @event
 class WaitStarted(Event):
-    """A model request has to wait, inside its call. `cause` is ``"rate_limit"`` or ``"budget"``."""
+    """Something has to wait. `cause` is ``"rate_limit"`` or ``"budget"``, inside a model call, or ``"startup"``.
+
+    A startup belongs to the run: a model is loaded, fetched or started, once for all tasks (E57). `subject` says which.
+    """
 
     cause: str
+    subject: str = ""
 
 
 @event

@@ -13,7 +13,10 @@ from ensemble_notebook.domain.seams.event import Event, event
 
 @event
 class RunStarted(Event):
-    """A run begins. `inputs` are the template variables as text."""
+    """A run begins. `inputs` are the template variables as text.
+
+    `replayed_from` is the name of the recording that answers in place of models; None where models are asked (E42).
+    """
 
     name: str | None
     workflow: str
@@ -22,6 +25,7 @@ class RunStarted(Event):
     budget: Budget | None = None
     capture_mode: CaptureMode = CaptureMode.OFF
     agents: tuple[PlannedAgent, ...] = ()
+    replayed_from: str | None = None
 
 
 @event

@@ -151,6 +151,6 @@ class ChatSource(Protocol):
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:
         """The port of a model object or spec text for the running loop.
 
-        One client and connection pool per model and loop. May fetch weights or start a server; says so through
-        `notice`.
+        One client and connection pool per model and loop. May import a client, fetch weights or start a server; says
+        so through `notice`, on the running loop and before it takes the time (E57). What is ready says nothing.
         """

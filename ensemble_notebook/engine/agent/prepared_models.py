@@ -6,9 +6,10 @@ import asyncio
 from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.events import Noted, Warned
+from ensemble_notebook.domain.events import Warned
 from ensemble_notebook.domain.planning.graph import get_llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
+from ensemble_notebook.engine.agent.startup_span import StartupSpan
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import await_safely
 from ensemble_notebook.errors import AgentExecutionError, EnsembleError, summarize_error
@@ -55,7 +56,8 @@ class PreparedModels:
             ) from error
 
     async def _prepare(self, llm: Any) -> ChatPort:
-        port = await self._source.prepare(llm, lambda message: self._run.emit(Noted, message=message))
+        with StartupSpan(self._run) as startup:
+            port = await self._source.prepare(llm, startup.note)
         if port.warning:
             self._run.emit(Warned, message=port.warning)
         return port

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ensemble_notebook.domain.events import PlanMade, RunEnded, RunStarted, Warned
+from ensemble_notebook.domain.events import Noted, PlanMade, RunEnded, RunStarted, Warned
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
 from ensemble_notebook.engine.run.run_result import RunResult
@@ -37,6 +37,7 @@ class RunSpans:
             budget=spec.budget,
             capture_mode=spec.capture_mode,
             agents=spec.agents,
+            replayed_from=spec.replayed_from,
         )
         self.run.emit(
             PlanMade,
@@ -44,6 +45,8 @@ class RunSpans:
             task_span_ids=tuple(span.span_id for span in self.tasks),
             phase_span_ids=tuple(span.span_id for span in self.phases),
         )
+        if spec.replayed_from is not None:
+            self.run.emit(Noted, message=f"Replaying {spec.replayed_from}: no model is asked.")
         for message in spec.warnings:
             self.warn(message)
 

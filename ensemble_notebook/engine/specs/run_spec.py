@@ -29,6 +29,7 @@ class RunSpec:
         memory: the store of all scopes; None where no task has any.
         pricing: what requests cost, for the budget.
         review_handler: None where nobody can be asked.
+        replayed_from: the name of the recording that answers in place of models; None where models are asked.
         constraints, manager_prompt: of the manager of a hierarchical run; None where it has none.
     """
 
@@ -53,3 +54,4 @@ class RunSpec:
     max_delegation_depth: int = 3
     constraints: HierarchicalConstraints | None = None
     manager_prompt: ManagerPrompt | None = None
+    replayed_from: str | None = None

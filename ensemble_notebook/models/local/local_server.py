@@ -158,13 +158,15 @@ class _RunningServers:
 
     def get(self, spec: LocalSpec, notice: Callable[[str], None]) -> LocalServer:
         with self._starting:
-            path = SMOLLM2.path if spec.path is None else find_weights_file(spec.path)
+            path = _find_path(spec)
             if path not in self._running:
                 if spec.path is None:
                     pull_weights(notice)
-                notice(f"Starting the local model {path.stem} ...")
                 self._running[path] = LocalServer(path)
             return self._running[path]
+
+    def has(self, path: Path) -> bool:
+        return path in self._running
 
     def stop(self) -> None:
         while self._running:
@@ -192,6 +194,14 @@ def get_local_server(spec: LocalSpec, notice: Callable[[str], None]) -> LocalSer
     return _servers.get(spec, notice)
 
 
+def find_name_to_start(spec: LocalSpec) -> str | None:
+    """Find the name of the model whose server has to be started first, perhaps by somebody else; None where it runs."""
+    path = _find_path(spec)
+    if _servers.has(path):
+        return None
+    return SMOLLM2.model if spec.path is None else path.stem
+
+
 def find_weights_file(text: str) -> Path:
     """Find the file that a spec names.
 
@@ -209,6 +219,10 @@ def find_weights_file(text: str) -> Path:
     if magic != b"GGUF":
         raise _make_error(f"{text!r} holds no weights: a GGUF file begins with the letters GGUF.")
     return path.resolve()
+
+
+def _find_path(spec: LocalSpec) -> Path:
+    return SMOLLM2.path if spec.path is None else find_weights_file(spec.path)
 
 
 def _make_error(message: str) -> ValidationError:

@@ -76,7 +76,6 @@ class ReplaySource:
     def __init__(self, path: str | os.PathLike[str], *, pace: float = 0.0) -> None:
         self._answers = RecordedAnswers(Path(path).expanduser().absolute())
         self._pace = pace
-        self._has_noticed = False
 
     def check(self, llm: Any) -> None:
         """Check whether a spec is one. Keys, files and servers need not be there.
@@ -87,7 +86,7 @@ class ReplaySource:
         _protect_key(llm)
         to_recorded_name(llm)
 
-    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ReplayPort:
+    async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ReplayPort:  # noqa: ARG002 - nothing takes time
         """Make the port of a model in the recording.
 
         Raises:
@@ -101,9 +100,6 @@ class ReplaySource:
                 f"The recording {self._answers.path} has no model {name}; it has: {known}. "
                 f"Use the same model, or record anew: run(record={str(self._answers.path)!r})."
             )
-        if not self._has_noticed:
-            self._has_noticed = True
-            notice(f"Replaying {self._answers.path.name}: no model is asked.")
         return ReplayPort(**models[name].to_attributes(), llm=name, answers=self._answers, pace=self._pace)
 
 

@@ -12,16 +12,19 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
+from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
 from ensemble_notebook.trace.spans.span_kinds import BarMark, SpanKind
 
 WIDTH: Final = 40
 """Columns of a bar."""
 
 GAP: Final = "gap"
-# A back-off is no span: it lies behind a failed attempt, and looks like a wait.
+STARTUP: Final = "startup"
+# A back-off is no span: it lies behind a failed attempt, and looks like a wait. A startup is a wait of the whole run.
 MARKS_OF_PARTS: Final[Mapping[str, BarMark]] = {
     **{kind.value: kind.traits.bar for kind in SpanKind if kind.traits.bar is not None},
     "backoff": BarMark(glyph="┄", word="back-off", tone="pause", level=5),
+    STARTUP: BarMark(glyph="╍", word="startup", tone="pause", level=7),
 }
 GLYPHS: Final = {
     GAP: " ",
@@ -59,7 +62,7 @@ def task_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[Piece, ...]:
     if row.get("start_ms") is None:
         return ()
     first, last = _columns(row["start_ms"], stop_of(row, end), end)
-    cells = [GAP] * first + ["task" if parts else "handler"] * (last - first)
+    cells = [GAP] * first + ["handler" if _is_handler(row) and not parts else "task"] * (last - first)
     for kind in _ORDER:
         for part in parts:
             if (stretch := _stretch(part, kind, end)) is not None:
@@ -68,6 +71,20 @@ def task_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[Piece, ...]:
     if row["status"] in ("running", "waiting", "error", "cancelled"):
         cells.append("running" if row["status"] == "waiting" else row["status"])
     return tuple(_pieces(cells))
+
+
+def startup_bar(row: Row, end: float) -> tuple[Piece, ...]:
+    """The extent of a startup, and a mark where it did not end well or is going on (E57)."""
+    first, last = _columns(row["start_ms"], stop_of(row, end), end)
+    cells = [GAP] * first + [STARTUP] * (last - first)
+    if row["status"] != "ok":
+        cells.append("running" if row["status"] == "waiting" else row["status"])
+    return tuple(_pieces(cells))
+
+
+def _is_handler(row: Row) -> bool:
+    """Whether plain code does a task; an agent has one's own name, also before its first call."""
+    return (row.get("agent") or HANDLER_ROLE) == HANDLER_ROLE
 
 
 def _stretch(part: Row, kind: str, end: float) -> tuple[int, int] | None:

@@ -72,7 +72,7 @@ def chart_of(snapshot: Mapping[str, Any]) -> Chart:
     return _chart(
         status=run["status"],
         title=_title(run),
-        facts=(*_facts(run), *_script(run, rows)),
+        facts=(*_facts(run), *_script(run, rows), *_replay(run)),
         axis=("0 s", format_duration(end)),
         heads=("time", "tokens", "cost"),
         lines=lines,
@@ -172,6 +172,12 @@ def _script(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterab
     if run.get("is_scripted"):
         is_mixed = any(row["kind"] == "llm" and not row.get("is_scripted") for row in rows)
         yield "scripted and real models" if is_mixed else "scripted replies, no model"
+
+
+def _replay(run: Mapping[str, Any]) -> Iterable[str]:
+    """That a recording answered for the models (E42). Runs that 0.1.0 saved don't say."""
+    if name := run.get("replayed_from"):
+        yield f"replayed from {name}, no model asked"
 
 
 def _budget(run: Mapping[str, Any]) -> Iterable[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
-from ensemble_notebook.notebook.picture.bars import MARKS_OF_PARTS, Piece, Row, stop_of, task_bar
+from ensemble_notebook.notebook.picture.bars import MARKS_OF_PARTS, STARTUP, Piece, Row, startup_bar, stop_of, task_bar
 
 _LINES: Final = ("phase", "task")
 _DRAWN: Final = (*MARKS_OF_PARTS, "attempt")
@@ -50,7 +50,7 @@ class Line:
 
 
 def lines_of(rows: Sequence[Row], end: float, currency: str) -> Iterable[Line]:
-    """Phases and tasks in order of declaration; what a task handed on stands below it.
+    """Phases and tasks in order of declaration; what a task handed on stands below it. Startups come last.
 
     Args:
         rows: of a snapshot.
@@ -75,7 +75,8 @@ def lines_of(rows: Sequence[Row], end: float, currency: str) -> Iterable[Line]:
                 yield replace(line, depth=depth, is_worker=above is not None and above["kind"] == "task")
             yield from walk(row, depth + 1)
 
-    return walk(None, 0)
+    yield from walk(None, 0)
+    yield from (_startup_line(row, end) for row in rows if row.get("wait_kind") == STARTUP)
 
 
 def _around(row: Row, known: Mapping[str, Row], kinds: Sequence[str]) -> str | None:
@@ -90,6 +91,20 @@ def _phase_line(row: Row, end: float) -> Line:
     notes = (_skipped(row),) if row["status"] == "skipped" else ()
     cells = (_time(row, end), "", "")
     return Line(span_id=row["span_id"], is_phase=True, name=row["name"], status=row["status"], cells=cells, notes=notes)
+
+
+def _startup_line(row: Row, end: float) -> Line:
+    """What the run waited for before a model could be asked (E57)."""
+    notes = [f"{row['error_type']}: {row.get('error_message') or 'no message'}"] if row.get("error_type") else []
+    cells = (_time(row, end), "", "")
+    return Line(
+        span_id=row["span_id"],
+        name=row["name"],
+        status=row["status"],
+        bar=startup_bar(row, end),
+        cells=cells,
+        notes=tuple(notes),
+    )
 
 
 def _task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> Line:

@@ -40,12 +40,17 @@ def mark_critical_spans(spans: Mapping[str, Span]) -> tuple[list[Span], list[Act
     chain = _mark_linked(run, [span for span in over if span is not run and _is_linked(span)])
     inside: defaultdict[str | None, list[Span]] = defaultdict(list)
     for span in over:
-        if not _is_linked(span):
+        if not _is_linked(span) and not _is_startup(span):
             inside[span.enclosing_id].append(span)
     for parent in over:
         if parent.span_id in inside:
             _mark_inside(parent, inside[parent.span_id])
     return over, chain
+
+
+def _is_startup(span: Span) -> bool:
+    """Beside all work: which of the tasks waited for it, and how long, is not known (E57)."""
+    return span.kind is SpanKind.WAIT and span.parent is not None and span.parent.kind is SpanKind.RUN
 
 
 def _is_linked(span: Span) -> bool:

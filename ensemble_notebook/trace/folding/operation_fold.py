@@ -127,9 +127,9 @@ class OperationFold:
             totals.memory_ms += span.duration_ms or 0.0
 
     def _wait_started(self, event: ev.WaitStarted) -> None:
-        span = self._begin(event, SpanKind.WAIT, event.cause)
+        span = self._begin(event, SpanKind.WAIT, clean_text(event.subject) or event.cause)
         span.wait_kind = event.cause
-        if span.parent is not None:
+        if span.parent is not None and _holds_up(span):
             self._tree.set_status(span.parent, SpanStatus.WAITING)
 
     def _wait_ended(self, event: ev.WaitEnded) -> None:
@@ -137,6 +137,8 @@ class OperationFold:
         if span is None:
             return
         self._tree.end(event, span, event.status, summarize_error(event.error))
+        if not _holds_up(span):
+            return
         if span.parent is not None and span.parent.end_seq is None:
             self._tree.set_status(span.parent, SpanStatus.RUNNING)
         for totals in self._tree.touch_totals_around(span):
@@ -148,6 +150,11 @@ class OperationFold:
         if span.parent is not None:
             span.lane = span.parent.lane
         return span
+
+
+def _holds_up(span: Span) -> bool:
+    """Whether a wait holds up the call around it; a startup is the run's, in which others may be at work (E57)."""
+    return span.parent is not None and span.parent.kind is not SpanKind.RUN
 
 
 def _set_request(span: Span, request: DelegationRequest) -> None:

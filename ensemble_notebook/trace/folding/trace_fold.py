@@ -45,7 +45,7 @@ class TraceFold:
         tree: the spans, and which of them changed when. log: the messages.
         run: the span of the run itself; None before it starts.
         status, exit_reason: of the run. error: type and message of what ended it, or None.
-        agents, budget, capture_mode: as the run began with them.
+        agents, budget, capture_mode, replayed_from: as the run began with them.
         chain: what made the run as long as it was, see `critical`; empty before the end.
         note: what is being prepared, e.g. a model that is loading; None once a model was asked, or after the end.
     """
@@ -64,6 +64,7 @@ class TraceFold:
         self.agents: tuple[PlannedAgent, ...] = ()
         self.budget: Budget | None = None
         self.capture_mode: CaptureMode = CaptureMode.OFF
+        self.replayed_from: str | None = None
         self.plan: ExecutionPlan | None = None
         self.status: RunStatus = RunStatus.PENDING
         self.exit_reason: ExitReason | None = None
@@ -158,6 +159,7 @@ class TraceFold:
         self.inputs = {name: clean_value(name, value) for name, value in event.inputs.items()}
         self.max_concurrency, self.budget = event.max_concurrency, event.budget
         self.agents, self.capture_mode = event.agents, event.capture_mode
+        self.replayed_from = None if event.replayed_from is None else clean_text(event.replayed_from)
         self.status = RunStatus.RUNNING
         self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")
 

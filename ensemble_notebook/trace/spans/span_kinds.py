@@ -160,7 +160,7 @@ class SpanKind(StrEnum):
         "wait",
         KindTraits(
             title="Wait",
-            parents=("llm",),
+            parents=("llm", "run"),
             starts=(ev.WaitStarted,),
             ends=(ev.WaitEnded, ev.RateLimitWaited),
             keep_rank=8,

@@ -194,6 +194,7 @@ RUN: Final = Table(
         *RUNS.pick("llm_call_count", "tool_call_count", "error_count", "retry_count"),
         Column("budget", "object", "limits, and what is spent of them; null without one", None, "Budget"),
         Column("is_scripted", "boolean", "a script answered for a model", "fold.is_scripted", is_nullable=False),
+        *RUNS.pick("replayed_from"),
         Column("warnings", "object", "the latest warnings", type_name="readonly string[]", is_nullable=False),
         Column("note", "string", "what is being prepared, e.g. a model that loads", "fold.note"),
         Column("error", "object", "what ended the run", None, "Failure"),

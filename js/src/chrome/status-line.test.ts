@@ -42,6 +42,17 @@ describe("the budget", () => {
   });
 });
 
+it("labels a replayed run", async () => {
+  await show({ replayed_from: "night.yaml" });
+  const badge = page.place.querySelector<HTMLElement>(".et-badge");
+  expect([badge?.textContent, badge?.title]).toEqual(["replayed", "No model was asked: night.yaml answered"]);
+});
+
+it("labels no other run as replayed", async () => {
+  await show({});
+  expect(page.place.textContent).not.toContain("replayed");
+});
+
 it.each([
   ["completed_with_warnings", "Completed with warnings", ""],
   ["budget_exceeded", "Budget exceeded", "too little for the next model call. 2 tasks did not run"],

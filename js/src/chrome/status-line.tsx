@@ -64,6 +64,7 @@ export function StatusLine({ view, connection, children }: Props) {
         </span>
         <strong class="et-name" title={run?.name ?? undefined}>{run?.name ?? "Ensemble"}</strong>
         {run?.is_scripted && <span class="et-badge" title="A scripted model takes part: its replies come from a script">scripted model</span>}
+        {run?.replayed_from && <span class="et-badge" title={`No model was asked: ${run.replayed_from} answered`}>replayed</span>}
         {connection === null && <SavedBadge view={view} />}
         <span class="et-spring" />
         {run && <Problems view={view} run={run} hasWarnings={hasWarnings.value} toggle={() => (hasWarnings.value = !hasWarnings.value)} />}

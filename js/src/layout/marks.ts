@@ -128,6 +128,8 @@ function taskMark(task: Row, hasCalls: boolean, lanes: number): Mark | null {
     if (task.status !== "pending" && task.status !== "skipped" && task.status !== "cancelled") return null;
     return { row: task, shape: "ghost", from: task.end_ms ?? NaN, to: null, top: PAD + 3, height: LANE_HEIGHT - 6 };
   }
+  // A startup has a row of its own, since no task's time goes into it (E57).
+  if (task.kind === "wait") return markOf(task, "wait", PAD + LLM.top, LLM.height);
   // A handler is plain code, which has no calls of its own to show.
   if (!hasCalls && isHandler(task)) return markOf(task, "work", PAD + WORK.top, WORK.height);
   return markOf(task, "task", PAD, lanes * LANE_HEIGHT);

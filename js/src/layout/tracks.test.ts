@@ -101,6 +101,13 @@ describe("marks", () => {
   });
 });
 
+it("gives a startup a row of its own, below what was planned, with a wait in it (E57)", () => {
+  const startup = row({ span_id: "s", kind: "wait", parent_id: "run", name: "Starting the local model X", wait_kind: "startup", start_ms: 0, end_ms: 300 });
+  const last = arrange([...ROWS, startup]).tracks.at(-1);
+  expect([last?.id, last?.row.name, last?.depth]).toEqual(["s", "Starting the local model X", 0]);
+  expect(last?.marks.map((mark) => [mark.shape, mark.from, mark.to])).toEqual([["wait", 0, 300]]);
+});
+
 it("keeps what did not change from one arrangement to the next", () => {
   const store = stored();
   const builder = new LayoutBuilder();

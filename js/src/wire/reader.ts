@@ -166,6 +166,7 @@ function readRun(found: unknown): Run | null {
     cost_complete: value.cost_complete !== false,
     currency,
     is_scripted: value.is_scripted === true,
+    replayed_from: textOr(value.replayed_from, null),
     warnings: textsOf(value.warnings),
     note: textOr(value.note, null),
     budget: isObject(value.budget)

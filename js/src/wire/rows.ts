@@ -100,7 +100,7 @@ export interface Row {
   backoff_ms?: number | null;
   /** of an LLM call that streamed (ms) */
   time_to_first_token_ms?: number | null;
-  /** what a wait waits for: rate_limit or budget */
+  /** what a wait waits for: rate_limit, budget or startup */
   wait_kind?: string | null;
   /** class of the error, where status is error */
   error_type?: string | null;
@@ -256,6 +256,8 @@ export interface Run {
   budget?: Budget | null;
   /** a script answered for a model */
   is_scripted: boolean;
+  /** the recording that answered in place of models */
+  replayed_from?: string | null;
   /** the latest warnings */
   warnings: readonly string[];
   /** what is being prepared, e.g. a model that loads */

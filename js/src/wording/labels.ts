@@ -42,7 +42,7 @@ const TITLES: Partial<Record<KnownKind, (row: Row) => string>> = {
 
 export const titleOf = (row: Row): string => entryOf(TITLES, row.kind)?.(row) ?? row.name;
 
-/** What a call waits for: `rate limit`, `budget`. */
+/** What a call waits for, or the run: `rate limit`, `budget`, `startup`. */
 export const waitOf = (row: Row): string => (row.wait_kind ?? row.name).replace(/_/g, " ");
 
 /** What came of a review, in a word or two. */

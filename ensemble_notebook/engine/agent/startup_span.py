@@ -1,0 +1,47 @@
+"""The span of a startup: a model is loaded, fetched or started, in the run's time and on no task's clock (E57)."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Final, Self
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.events import Noted, WaitEnded, WaitStarted
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+
+CAUSE: Final = "startup"
+
+
+class StartupSpan:
+    """Begins with the first notice, so that a model which is ready leaves no span; ends with the block.
+
+    Args:
+        run: the span of the run, which the startup is a child of.
+    """
+
+    def __init__(self, run: SpanEmitter) -> None:
+        self._run = run
+        self._span: SpanEmitter | None = None
+        self._began_s = 0.0
+
+    def note(self, message: str) -> None:
+        """Tell what is being done, before it takes its time."""
+        if self._span is None:
+            self._span, self._began_s = self._run.child(), self._run.stream.offset_s()
+            self._span.emit(WaitStarted, cause=CAUSE, subject=message.rstrip(". "))
+        self._run.emit(Noted, message=message)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        if self._span is None:
+            return
+        status = SpanStatus.OK if error is None else SpanStatus.ERROR
+        if isinstance(error, asyncio.CancelledError):
+            status = SpanStatus.CANCELLED
+        waited_s = self._run.stream.offset_s() - self._began_s
+        self._span.emit(WaitEnded, cause=CAUSE, waited_s=waited_s, status=status, error=error)
