@@ -1,1 +1,1 @@
-"""From sections to definitions: names resolved, references followed, inputs found."""
+"""From sections to definitions: looks up names, follows references, finds inputs."""

@@ -1,4 +1,4 @@
-"""Definitions made from sections: whatever one of them refuses is reported in its place (C10).
+"""Makes definitions from sections, and reports in its place whatever a definition refuses (C10).
 
 A section with mistakes still becomes a definition, with a stand-in for what is wrong, so that the rules between
 definitions are checked as well and all mistakes show at once. Resolves no names.
@@ -38,7 +38,7 @@ class DefinitionBuilder:
         self._places: dict[tuple[int, str], Mapping[int | str, Place]] = {}
 
     def make(self, cls: type[D], section: Section, fields: dict[str, Any]) -> D:
-        """The definition; a field that it refuses is reported and replaced until it is made.
+        """Make the definition; report every field that it refuses, and replace the field until it is made.
 
         Raises:
             MisreadError: it can't be made even so; everything has been reported.
@@ -73,7 +73,7 @@ class DefinitionBuilder:
         self._report_in(self.find_section(problem.subject) or self._top, problem)
 
     def find_section(self, made: object) -> Section | None:
-        """What a definition was made from; None for what no cell wrote."""
+        """Find the section that a definition was made from; None if it was not written in the cell."""
         return self._made.get(id(made), (None, None))[1]
 
     def _report_in(self, section: Section, problem: Problem) -> None:
@@ -87,7 +87,7 @@ class DefinitionBuilder:
 
 
 def make_placeholder_task() -> Task:
-    """A task where there is none."""
+    """Make a task that stands for one that could not be read."""
     return Task(description=_STAND_IN, expected_output=_STAND_IN)
 
 

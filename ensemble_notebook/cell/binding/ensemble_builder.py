@@ -46,7 +46,7 @@ class _TaskOrder:
 
 
 class EnsembleBuilder:
-    """One making of a cell's definitions.
+    """Builds the ensemble of one cell.
 
     Args:
         top: the section of the cell.
@@ -90,7 +90,7 @@ class EnsembleBuilder:
         }
 
     def make(self, cls: type[E]) -> tuple[E, Graph | None]:
-        """The ensemble and its graph, None where it breaks a rule; of use only if nothing was reported."""
+        """Build the ensemble and its graph, None where a rule is broken; use them only if nothing was reported."""
         top = self._top
         self._agents = {id(section): self._make_agent(section) for section in self._agent_sections}
         fields = self._value_binder.bind_fields(top) | {"agents": tuple(self._agents.values())}
@@ -130,7 +130,7 @@ class EnsembleBuilder:
         return self._definition_builder.make(Phase, section, fields)
 
     def _make_tasks(self, sections: list[Section], order: _TaskOrder) -> tuple[Task, ...]:
-        """The tasks of a group. In a chain, each that does not say otherwise reads the one before it (C1)."""
+        """Make the tasks of a group. In a chain, each reads the one before it unless it says otherwise (C1)."""
         made: list[Task] = []
         before: list[Task] = []
         beside: list[Task] = []
@@ -145,7 +145,7 @@ class EnsembleBuilder:
         return tuple(made)
 
     def _make_task(self, section: Section, context: tuple[Task, ...] = ()) -> Task:
-        """One task, which reads `context` where it does not say otherwise."""
+        """Make one task, which reads the tasks of `context` unless its own `context:` says otherwise."""
         fields = self._value_binder.bind_fields(section) | {"context": context}
         if (name := self._task_names.get_name(section)) is not None:
             fields["name"] = name
@@ -155,7 +155,7 @@ class EnsembleBuilder:
         return self._definition_builder.make(Task, section, fields)
 
     def _find_order(self, group: TaskGroup, owner: Section) -> _TaskOrder:
-        """What is written, here or for the whole cell, else what the form of the tasks says (C1)."""
+        """Take the workflow of this section or of the cell; without one, the form of the tasks says it (C1)."""
         given = next((each for each in (owner, self._top) if "workflow" in each.values), None)
         workflow = None if given is None else given.values["workflow"]
         for section in group.sections:
@@ -169,7 +169,7 @@ class EnsembleBuilder:
         return _TaskOrder(Workflow.PARALLEL if is_beside else Workflow.SEQUENTIAL, is_chain=True)
 
     def _explain_async(self, section: Section, group: TaskGroup, workflow: Any) -> None:
-        """What `async_execution` is read as (C3): concurrency here is what the graph allows."""
+        """Say what `async_execution` is read as (C3): here, what the graph allows runs at once."""
         place = section.key_values[ASYNC_EXECUTION].key
         if not _is_async(section):
             self._report.add_notice(place, f"'{ASYNC_EXECUTION}: false' is how tasks of a chain run; it is not needed.")
@@ -187,13 +187,13 @@ class EnsembleBuilder:
     # references inside the cell
 
     def _find_agent(self, _: Section, __: Key, value: ScalarNode | Section) -> Agent:
-        """An agent by its name, or one that stands where it is used."""
+        """Find an agent by its name, or make the one that is written where it is used."""
         return (
             self._make_agent(value) if isinstance(value, Section) else self._agents[id(self._agent_names.find(value))]
         )
 
     def _find_role(self, node: ScalarNode) -> str:
-        """The role of an agent that is named by its key; any other word is taken for a role."""
+        """Find the role of the agent of this key; any other word is taken for a role."""
         section = self._agent_names.find_by_key(node.text)
         return (node.text if section is None else self._agents[id(section)].role).strip()
 
@@ -208,17 +208,17 @@ class EnsembleBuilder:
         return self._definition_builder.make(Condition, section, fields | {"source": source})
 
     def _find_reviewer(self, _: Section, __: Key, value: ScalarNode | Section) -> Any:
-        """A task, or a function of the notebook."""
+        """Make the reviewing task, or find the reviewing function of the notebook."""
         return self._make_task(value) if isinstance(value, Section) else self._resolver.find(value, FUNCTIONS)
 
     def _find_references(self, section: Section, key: Key, find: Callable[[ScalarNode], str]) -> tuple[str, ...]:
-        """References inside the cell; those that lead nowhere are reported and left out."""
+        """Follow references inside the cell; report those that lead nowhere, and leave them out."""
         return self._value_binder.make_each(section, key, section.values.get(key.name, []), find)
 
     # rules
 
     def _check_currency(self, top: Section) -> None:
-        """A budget is in the currency of the prices."""
+        """Report a budget whose currency is not that of the prices."""
         budget, cost = top.values.get("budget"), top.values.get("cost")
         paid = cost.values.get("currency", _DOLLARS) if isinstance(cost, Section) else _DOLLARS
         given = budget.values.get(CURRENCY, paid) if isinstance(budget, Section) else paid
@@ -240,7 +240,7 @@ class EnsembleBuilder:
         return graph
 
     def _warn_of_tools(self, graph: Graph) -> None:
-        """The local model calls no tools, delegation among them (C4)."""
+        """Warn of tools, delegation among them, where the model is the local one, which calls none (C4)."""
         for llm, owners in (
             *((node.llm, (node.task, node.agent)) for node in graph.all_tasks),
             *((member.llm, (member.agent,)) for member in graph.team),

@@ -41,7 +41,7 @@ class TemplateText:
 
 
 def collect_templates(sections: Iterable[Section], fields: tuple[str, ...]) -> list[TemplateText]:
-    """The texts of these fields, in the order of the cell."""
+    """Collect the texts of these fields, in the order of the cell."""
     return [
         TemplateText(section.values[name], section.key_values[name])
         for section in sections
@@ -84,7 +84,7 @@ def find_inputs(
 
 
 def find_variable_place(template: TemplateText, name: str, source: SourceText) -> Place:
-    """Where ``{name}`` stands; the whole value where it is written with escapes."""
+    """Find where ``{name}`` stands; the whole value if it is written with escapes."""
     node = template.key_value.value
     pattern = re.compile(r"\{\{\w+\}\}|(\{" + re.escape(name) + r"\})", re.ASCII)
     for match in pattern.finditer(source.text, node.start, node.end):

@@ -57,7 +57,7 @@ def _make_unimported_class(name: str) -> type:
 
 @dataclass(frozen=True, slots=True)
 class ObjectKind:
-    """A sort of objects that a cell may name.
+    """A kind of objects that a cell may name.
 
     Attributes:
         label: one of them in messages, with its article, where the key does not say it.
@@ -75,7 +75,7 @@ class ObjectKind:
 
 
 class NameResolver:
-    """Looks names up.
+    """Looks up names of the notebook.
 
     Args:
         namespace: the notebook's variables; None where they are not known: then names are taken on trust.
@@ -88,7 +88,7 @@ class NameResolver:
         self._imports = imports
 
     def find(self, node: ScalarNode, kind: ObjectKind, label: str = "") -> Any:
-        """An object of the notebook, or what a dotted name imports; whether it is of the kind, its definition says.
+        """Find an object of the notebook, or import a dotted name; its definition checks whether it fits.
 
         Args:
             node: the name.
@@ -113,7 +113,7 @@ class NameResolver:
         raise self._explain_missing(node, what, kind)
 
     def find_output_type(self, node: ScalarNode) -> Any:
-        """The class or JSON schema of an output.
+        """Find the class or JSON schema of an output.
 
         Raises:
             MisreadError: there is none of this name.
@@ -121,7 +121,7 @@ class NameResolver:
         return self.find(node, _OUTPUT_TYPES)
 
     def make_store(self, path: ScalarNode | None) -> Any:
-        """A store of the ensemble's own, or one in a file, which is not opened before the cell is built.
+        """Make a store for this ensemble alone, or one in a file, which is opened when the cell is built.
 
         Raises:
             MisreadError: the file can't be used.
@@ -134,7 +134,7 @@ class NameResolver:
         return InMemoryStore() if path is None else _open_path(SqliteMemory, path)
 
     def make_exporter(self, path: ScalarNode) -> Any:
-        """What writes traces to a file or folder; nothing is touched before the cell is built.
+        """Make what writes traces to a file or folder; nothing is touched before the cell is built.
 
         Raises:
             MisreadError: the path can't be used.
@@ -146,7 +146,7 @@ class NameResolver:
         return _open_path(JsonTraceExporter, path)
 
     def find_model(self, node: ScalarNode) -> Any:
-        """A chat model object, or a checked spec text (docs/contract/engine.md#models).
+        """Find a chat model of the notebook, or check the text of a spec (docs/contract/engine.md#models).
 
         Raises:
             MisreadError: it is neither.
@@ -171,7 +171,7 @@ class NameResolver:
         raise MisreadError(node.place, message, self._suggest_models(name))
 
     def check_server(self, section: Section) -> Mapping[str, str]:
-        """The mapping of an OpenAI-compatible server, checked (docs/contract/engine.md#models).
+        """Check the mapping of an OpenAI-compatible server (docs/contract/engine.md#models).
 
         Raises:
             MisreadError: it names no model or no address.

@@ -46,7 +46,7 @@ class TaskNames:
                 self._paths.setdefault(f"{phase}.{section.name}", []).append(section)
 
     def get_name(self, section: Section) -> str | None:
-        """The task's own name, or ``phase.task`` where another phase has one of the same name."""
+        """Get the task's own name, or ``phase.task`` where another phase has a task of the same name."""
         if id(section) in self._repeated:
             return None
         if section.name is None or len(self._by_name.get(section.name, ())) < 2:
@@ -54,7 +54,7 @@ class TaskNames:
         return self._path_of.get(id(section), section.name)
 
     def find(self, node: ScalarNode) -> str:
-        """The unique name of the task that is meant.
+        """Find the unique name of the task that a cell refers to.
 
         Raises:
             MisreadError: there is no such task, or several.
@@ -85,12 +85,12 @@ class AgentNames:
                 self._by_role.setdefault(section.values["role"].strip(), []).append(section)
 
     def find_by_key(self, word: str) -> Section | None:
-        """The one agent of this key, or None."""
+        """Find the one agent of this key, or None."""
         found = self._by_key.get(word, [])
         return found[0] if len(found) == 1 else None
 
     def find(self, node: ScalarNode) -> Section:
-        """The agent that is meant.
+        """Find the agent of this key or role.
 
         Raises:
             MisreadError: there is no such agent, or several.
@@ -118,7 +118,7 @@ class PhaseNames:
         self._names = dict.fromkeys(str(section.values["name"]) for section in sections)
 
     def find(self, node: ScalarNode) -> str:
-        """The phase that is meant.
+        """Find the phase of this name.
 
         Raises:
             MisreadError: there is none.

@@ -31,7 +31,7 @@ class RoleBinder:
         self._find_role, self._definition_builder, self._report = find_role, definition_builder, report
 
     def bind_roles(self, section: Section, key: Key, value: list[ScalarNode]) -> tuple[str, ...]:
-        """A list of roles."""
+        """Bind a list of names as a list of roles."""
         found = list(self._drop_repeated(key.name, value))
         self._definition_builder.note_item_places(
             section, key.name, {item: node.place for item, (_, node) in enumerate(found)}
@@ -39,14 +39,14 @@ class RoleBinder:
         return tuple(role for role, _ in found)
 
     def bind_caps(self, section: Section, key: Key, value: list[tuple[ScalarNode, Any]]) -> dict[str, Any]:
-        """Roles with their numbers."""
+        """Bind a mapping of names to numbers as one of roles to numbers."""
         numbers = {id(node): number for node, number in value}
         found = list(self._drop_repeated(key.name, [node for node, _ in value]))
         self._definition_builder.note_item_places(section, key.name, {role: node.place for role, node in found})
         return {role: numbers[id(node)] for role, node in found}
 
     def bind_stages(self, section: Section, key: Key, value: list[list[ScalarNode]]) -> tuple[tuple[str, ...], ...]:
-        """Stages of roles."""
+        """Bind a list of lists of names as stages of roles."""
         found = [list(self._drop_repeated(key.name, stage)) for stage in value]
         self._definition_builder.note_item_places(
             section, key.name, {role: node.place for stage in found for role, node in stage}
@@ -54,7 +54,7 @@ class RoleBinder:
         return tuple(tuple(role for role, _ in stage) for stage in found)
 
     def _drop_repeated(self, name: str, nodes: Iterable[ScalarNode]) -> Iterator[tuple[str, ScalarNode]]:
-        """Each role with where it stands; one that stands twice, by its key and its role, is reported."""
+        """Yield each role with its node; report an agent that is named twice, by its key and by its role."""
         seen: dict[str, ScalarNode] = {}
         for node in nodes:
             role = self._find_role(node)

@@ -1,4 +1,4 @@
-"""The values of a section with the notebook's names resolved, and parts made into definitions (C4).
+"""Values of a section: looks up the names of the notebook, and makes parts into definitions (C4).
 
 `ensemble_builder` adds the binders of those kinds of values that refer to members of the cell.
 """
@@ -56,7 +56,7 @@ class ValueBinder:
         }
 
     def bind_fields(self, section: Section) -> dict[str, Any]:
-        """The values of a section, ready for its definition; what can't be bound is reported and left out."""
+        """Make the values of a section ready for its definition; report what can't be bound, and leave it out."""
         found = {}
         for name, value in section.values.items():
             key = section.schema.keys.get(name)
@@ -72,19 +72,19 @@ class ValueBinder:
         return found
 
     def make_part(self, _: Section, key: Key, value: Section) -> Definition:
-        """A part as its definition."""
+        """Make a part of a section into its definition."""
         cls = value.schema.definition
         assert cls is not None, key.name
         return self._definition_builder.make(cls, value, self.bind_fields(value))
 
     def make_parts(self, section: Section, key: Key, value: Iterable[Section]) -> tuple[Definition, ...]:
-        """Parts as their definitions; one that can't be made is left out."""
+        """Make parts into their definitions, and leave out those that can't be made."""
         return self.make_each(section, key, value, lambda part: self.make_part(section, key, part))
 
     def make_each(
         self, section: Section, key: Key, values: Iterable[Any], make: Callable[[Any], Any]
     ) -> tuple[Any, ...]:
-        """Something made of every item that is no mistake; their places are kept."""
+        """Make something of every item, report and leave out mistakes, and remember the places of the others."""
         found, places = [], []
         for value in values:
             try:
@@ -107,7 +107,7 @@ class ValueBinder:
         return self._resolver.find(value, PROMPTS)
 
     def _bind_functions(self, section: Section, key: Key, value: Iterable[ScalarNode]) -> tuple[Any, ...]:
-        """Functions; a stand-in where there is none, so that the others are checked, too."""
+        """Find functions, with a placeholder for one that is missing, so that the others are checked, too."""
         return self.make_each(section, key, value, lambda node: self._bind_function(node, key.word.label))
 
     def _bind_function(self, node: ScalarNode, label: str) -> Any:
@@ -121,7 +121,7 @@ class ValueBinder:
         return self._resolver.find_output_type(value) if isinstance(value, ScalarNode) else value
 
     def _bind_limit(self, section: Section, key: Key, value: Section | ScalarNode) -> Any:
-        """A limit of its own, or one of the notebook, which is shared with whoever else holds it."""
+        """Make a limit for this section alone, or find one of the notebook, which all who name it share."""
         if isinstance(value, Section):
             return self.make_part(section, key, value)
         found = self._resolver.find(value, LIMITS[key.kind])

@@ -1,1 +1,1 @@
-"""From YAML nodes to sections: values by field, each with its place. Names are still names."""
+"""From YAML nodes to sections: reads the values of keys, each with its place, and looks up no names."""

@@ -1,4 +1,4 @@
-"""The pairs of a mapping as the fields of a section: which key is meant, and what form its value has (C2, C3, C11).
+"""Reads the pairs of a mapping as the fields of a section: finds the key, and reads its kind of value (C2, C3, C11).
 
 Knows what every section has in common; agents, tasks and phases are read in `member_reader`.
 """
@@ -77,7 +77,7 @@ class FieldReader:
         self.familiar_readers: Mapping[str, ValueReader] = {}
 
     def read_fields(self, node: MappingNode, section: Section) -> None:
-        """Read every pair of a mapping into a section, and miss what is required."""
+        """Read every pair of a mapping into a section, and report what is required and missing."""
         for key, each in node.pairs:
             try:
                 spelling = self._read_key(key, each, section)
@@ -100,14 +100,14 @@ class FieldReader:
                 self.report.add_mistake(section.place, f"{section.label} needs the key {key.name!r}.", hint)
 
     def expect_mapping(self, node: Node, label: str, hint: str) -> MappingNode:
-        """The node as a mapping."""
+        """Expect the node to be a mapping."""
         expect_value(node, label)
         if isinstance(node, MappingNode):
             return node
         raise MisreadError(node.place, f"{label} takes a mapping, and this is {describe_node(node)}.", hint)
 
     def read_each(self, items: Iterable[T], read: Callable[[T], R]) -> list[R]:
-        """What every item is read as; those that can't be read are reported and left out."""
+        """Read every item; report those that can't be read, and leave them out."""
         found = []
         for item in items:
             try:
@@ -117,7 +117,7 @@ class FieldReader:
         return found
 
     def read_part(self, node: Node, label: str, *, schema: SectionSchema) -> Section:
-        """A mapping inside a value, with keys of its own."""
+        """Read a mapping with keys of its own as a section."""
         section = Section(schema, label, node.place)
         self.read_fields(
             self.expect_mapping(node, label, f"Write {join_names(f'{name}: ...' for name in schema.keys)}."), section
@@ -139,7 +139,7 @@ class FieldReader:
             section.values[name] = read(node, label)
 
     def _read_key_group(self, section: Section, key_group: KeyGroup, key_value: KeyValue) -> None:
-        """A word that holds several fields of the section; a single value stands for the leading one."""
+        """Read a word that holds several fields of the section; a single value is that of the leading one."""
         label = f"{key_group.schema.name!r} of {section.label}"
         if isinstance(key_value.value, MappingNode):
             inner = Section(key_group.schema, label, key_value.key)
@@ -154,7 +154,7 @@ class FieldReader:
                 section.values[name] = inner.values[word]
 
     def _read_key(self, key: ScalarNode, node: Node, section: Section) -> Spelling:
-        """The field that a key names; reports every spelling that is not the language's own."""
+        """Find the field that a key names, and report every spelling that is not the language's own."""
         spelling = read_spelling(section.schema, key.text)
         if spelling.name not in section.schema.known and spelling.name != ASYNC_EXECUTION:
             raise self._explain_unknown_key(key, node, section)
@@ -184,17 +184,17 @@ class FieldReader:
         return MisreadError(key.place, message, has)
 
     def _find_intended(self, schema: SectionSchema, word: str) -> str | None:
-        """The key that an unknown one is a misspelling of."""
+        """Find the key that an unknown one is a misspelling of."""
         known = (*schema.words, *schema.keys, *list_familiar_words(schema))
         return None if word in schema.known else find_nearest_name(word, known)
 
     def _read_digits(self, node: Node, label: str, *, wanted: str) -> str:
-        """Money keeps its digits: as text, it loses nothing on its way to a decimal."""
+        """Read money as text: so it loses nothing on its way to a decimal."""
         read_number(node, label, wanted=wanted)
         return expect_scalar(node, label, wanted).text
 
     def read_name(self, node: Node, label: str, *, wanted: str) -> ScalarNode:
-        """A name stays a node, so that a mistake about it can be shown where it stands."""
+        """Read a name, which stays a node, so that a mistake about it can be shown where it stands."""
         read_text(node, label, report=self.report, wanted=wanted)
         return expect_scalar(node, label, wanted)
 

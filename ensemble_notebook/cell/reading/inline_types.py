@@ -26,7 +26,7 @@ _SHOWN: Final = (
 
 
 def read_inline_type(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
-    """The JSON schema that a mapping is or stands for; what is wrong in it is reported and left out."""
+    """Read a JSON schema, or fields as one; report what is wrong in it, and leave it out."""
     if not is_schema(node):
         return _read_type_fields(node, label, report)
     check_schema(node, label, report)
@@ -40,7 +40,7 @@ def is_type(text: str) -> bool:
 
 
 def _read_type_fields(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
-    """An object with these fields; those without ``?`` are required, others than these refused."""
+    """Make the schema of an object with these fields; those without ``?`` are required, all others refused."""
     properties: dict[str, Any] = {}
     required = []
     if not node.pairs:
@@ -57,7 +57,7 @@ def _read_type_fields(node: MappingNode, label: str, report: MistakeReport) -> d
 
 
 def _read_field_type(node: Node, label: str, report: MistakeReport) -> tuple[dict[str, Any], bool]:
-    """The schema of one field, and whether the field may be missing."""
+    """Read the schema of one field, and whether the field may be missing."""
     expect_value(node, label)
     if isinstance(node, ScalarNode):
         return _read_scalar_type(node, label)

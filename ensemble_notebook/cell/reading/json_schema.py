@@ -60,7 +60,7 @@ def check_schema(node: Node, label: str, report: MistakeReport) -> None:
 
 
 def _find_inner_schemas(keyword: str, node: Node) -> Iterator[tuple[str, Node]]:
-    """The schemas that a keyword holds, with what they are called."""
+    """Find the schemas that a keyword holds, with what they are called."""
     if keyword in _SCHEMAS:
         yield keyword, node
     elif keyword in _LISTS_OF_SCHEMAS and isinstance(node, ListNode):

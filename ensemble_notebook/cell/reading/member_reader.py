@@ -1,4 +1,4 @@
-"""The members of a cell as sections: agents, tasks and phases, in every form they may be written in (C1, C5).
+"""Reads the members of a cell as sections: agents, tasks and phases, in every form they may be written in (C1, C5).
 
 Resolves no name and makes no definition.
 """
@@ -24,7 +24,7 @@ _TOP: Final = Place(1, 1, 2)
 
 
 def read_section(root: Node | None, report: MistakeReport) -> Section | None:
-    """The section of a whole cell, or None where there is nothing to read; everything wrong is reported."""
+    """Read a whole cell as a section, or None if there is nothing to read; everything wrong is reported."""
     if root is None or isinstance(root, BrokenNode):
         if not report.has_mistakes:
             report.add_mistake(_TOP, "this cell is empty.", _SMALLEST)
@@ -91,7 +91,7 @@ class _CellReader(PartReader):
             )
 
     def _read_named_agent(self, node: Node, label: str) -> Section | ScalarNode:
-        """An agent by its name, or one that is written where it is used."""
+        """Read the name of an agent, or an agent that is written where it is used."""
         if not isinstance(node, MappingNode):
             return self.read_name(node, label, wanted=ValueKind.WORKER.value)
         section = Section(cell_schema.AGENT, label, _find_first_place(node))
@@ -101,7 +101,7 @@ class _CellReader(PartReader):
     # tasks
 
     def read_group(self, node: Node, label: str) -> TaskGroup:
-        """Tasks as a list or as a mapping."""
+        """Read tasks, which are a list or a mapping."""
         expect_value(node, label)
         if isinstance(node, ListNode):
             sections = [self._read_task(None, item, number) for number, item in enumerate(node.items, start=1)]
@@ -165,7 +165,7 @@ class _CellReader(PartReader):
         return section
 
     def _take_out_reviewer(self, section: Section) -> None:
-        """A task of the phase that is named as its reviewer stands behind the phase, not in it (E28)."""
+        """Take the task that reviews the phase out of its tasks: it runs behind the phase, not in it (E28)."""
         review, group = section.values.get("review"), section.values.get("tasks")
         if not isinstance(review, Section) or not isinstance(group, TaskGroup):
             return
@@ -199,7 +199,7 @@ class _CellReader(PartReader):
             )
 
     def notice_parallel_order(self, top: Section) -> None:
-        """Where a cell speaks another tool's words, say that a mapping does not run in its order (C1, C3)."""
+        """Say that a mapping does not run in its order, if the cell has another tool's words (C1, C3)."""
         group = top.values.get("tasks")
         if (
             not self.has_familiar_key
@@ -217,7 +217,7 @@ class _CellReader(PartReader):
 
 
 def _refuse_stray_key(key: ScalarNode | None, node: ScalarNode) -> None:
-    """A word of the language where the name of a task belongs is a line that has lost its indentation."""
+    """Refuse a word of the language as the name of a task: it is a line that has lost its indentation."""
     if key is None or key.text not in cell_schema.WORDS or _is_task_name(key, node):
         return
     message = f"{key.text!r} is a word of the cell language and can't name a task that is just a text."
@@ -240,7 +240,7 @@ def _is_phase_key(key: ScalarNode, node: Node) -> bool:
 
 
 def _refuse_glued_key(node: ScalarNode) -> None:
-    """`goal:Find` is a text for YAML, and was hardly meant as one."""
+    """Refuse `goal:Find`, which is a text for YAML, and was hardly meant as one."""
     word = node.text.partition(":")[0]
     if node.is_plain and word in cell_schema.WORDS and ":" in node.text:
         place = Place(node.place.line, node.place.column + len(word), node.place.column + len(word) + 1)
@@ -254,6 +254,6 @@ def _is_linked(section: Section) -> bool:
 
 
 def _find_first_place(node: Node) -> Place:
-    """Where a list item starts: a mapping's first key."""
+    """Find where a list item starts: at a mapping's first key."""
     pairs: Sequence[tuple[ScalarNode, Node]] = node.pairs if isinstance(node, MappingNode) else ()
     return pairs[0][0].place if pairs else node.place

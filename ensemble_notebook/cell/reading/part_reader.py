@@ -1,4 +1,4 @@
-"""The parts of members and of the cell as sections: rates, budgets, conditions, reviews, constraints, in every form.
+"""Reads parts as sections: rates, budgets, conditions, reviews and constraints, in every form they may be written in.
 
 What has keys of its own becomes a section, what names something of the notebook or the cell stays a node.
 """
@@ -62,7 +62,7 @@ class PartReader(FieldReader):
     # limits
 
     def _read_limit(self, node: Node, label: str, *, schema: SectionSchema, wanted: str) -> Section | ScalarNode:
-        """A limit as a mapping, as a short text, or as the name of one that is shared with other runs."""
+        """Read a limit: a mapping, a short text, or the name of one that is shared with other runs."""
         if isinstance(node, MappingNode):
             return self.read_part(node, label, schema=schema)
         found = expect_scalar(node, label, wanted)
@@ -71,7 +71,7 @@ class PartReader(FieldReader):
         )
 
     def _read_per_minute(self, node: Node, label: str) -> Section:
-        """`max_rpm` of another tool: requests per minute."""
+        """Read `max_rpm` of another tool, requests per minute, as a rate limit."""
         requests = read_number(node, label, wanted="a number of requests per minute")
         return _make_section(cell_schema.RATE, label, node, {"requests": requests, "period": MINUTE})
 
@@ -87,7 +87,7 @@ class PartReader(FieldReader):
         ]
 
     def _read_conditions(self, node: Node, label: str) -> list[Section]:
-        """The conditions on one task, of which any may hold."""
+        """Read the conditions on one task, of which any may hold."""
         mapping = self.expect_mapping(node, label, _WHEN)
         if len(mapping.pairs) != 1:
             message = f"a condition is about one task, and this one about {len(mapping.pairs)}."
@@ -139,7 +139,7 @@ class PartReader(FieldReader):
         raise MisreadError(node.place, f"{label} can't be false: without it there is none.", "Remove this line.")
 
     def _read_human_input(self, node: Node, label: str) -> list[Section]:
-        """`human_input` of another tool: a person looks at the output."""
+        """Read `human_input` of another tool as a review of the output."""
         if read_flag(node, label):
             return [Section(cell_schema.REVIEW, label, node.place)]
         self.report.add_notice(node.place, "'human_input: false' is how tasks run; it is not needed.")
@@ -151,7 +151,7 @@ class PartReader(FieldReader):
         return _make_section(cell_schema.PHASE_REVIEW, label, node, {"by": self._read_reviewer(node, label)})
 
     def _read_reviewer(self, node: Node, label: str) -> Section | ScalarNode:
-        """A name, or a task that stands outside the phase."""
+        """Read a name, or a task that is not among those of the phase."""
         if isinstance(node, MappingNode):
             section = Section(cell_schema.TASK, label, node.place)
             self.read_fields(node, section)
@@ -204,7 +204,7 @@ class PartReader(FieldReader):
 
 
 def read_limit(node: ScalarNode, label: str, schema: SectionSchema) -> Section:
-    """A rate or a budget that is written as a short text.
+    """Read a rate or a budget that is written as a short text.
 
     Raises:
         MisreadError: it is none.
@@ -217,7 +217,7 @@ def read_limit(node: ScalarNode, label: str, schema: SectionSchema) -> Section:
 
 
 def _make_section(schema: SectionSchema, label: str, node: Node, values: Mapping[str, Any]) -> Section:
-    """A section whose fields are all told by one value."""
+    """Make a section whose fields all come from one value."""
     key_values = dict.fromkeys(values, KeyValue(node.place, node))
     return Section(schema, label, node.place, values=dict(values), key_values=key_values)
 

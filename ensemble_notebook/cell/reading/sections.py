@@ -1,4 +1,4 @@
-"""What a cell says, read but not yet made: values by field, each with its place. Names are still names."""
+"""The sections of a cell: values by field, each with its place, before names are looked up and definitions made."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Section:
     has_unknown: bool = False
 
     def find_place(self, name: str | None, item: int | str | None = None) -> Place:
-        """Where a field, or an item of it, stands; the place of the whole where it is not written."""
+        """Find where a field, or an item of it, stands; the place of the section if it is not written."""
         if name is None or name not in self.key_values:
             return self.place
         node = self.key_values[name].value
@@ -54,7 +54,7 @@ class Section:
         return node.place
 
     def walk(self) -> Iterator[Section]:
-        """All sections in it, in the order of the text, each before what is in it."""
+        """Yield all sections in it, in the order of the text, each before those inside it."""
         for value in self.values.values():
             parts = value.sections if isinstance(value, TaskGroup) else value if isinstance(value, list) else [value]
             for part in parts:
@@ -63,7 +63,7 @@ class Section:
                     yield from part.walk()
 
     def find_key_places(self, name: str) -> dict[str, Place]:
-        """Where the keys of a field stand, if it is a mapping."""
+        """Find where the keys of a field stand, if it is a mapping."""
         node = self.key_values[name].value if name in self.key_values else None
         return {key.text: key.place for key, _ in node.pairs} if isinstance(node, MappingNode) else {}
 

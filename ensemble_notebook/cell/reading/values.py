@@ -26,7 +26,7 @@ _SWALLOWED: Final = re.compile(r"[ \t]+#(?=[^\s#])[^\n]*")
 
 
 def to_plain_value(node: ScalarNode) -> Any:
-    """What YAML 1.2 (its core schema) takes a value for: text, int, float, bool or None.
+    """Make a value what YAML 1.2 (its core schema) takes it for: text, int, float, bool or None.
 
     Raises:
         MisreadError: the number is written in a way that tools read differently.
@@ -75,7 +75,7 @@ def expect_value(node: Node, label: str) -> None:
 
 
 def expect_scalar(node: Node, label: str, wanted: str) -> ScalarNode:
-    """The node as a single value."""
+    """Expect the node to be a single value."""
     expect_value(node, label)
     if isinstance(node, ScalarNode):
         return node
@@ -84,7 +84,7 @@ def expect_scalar(node: Node, label: str, wanted: str) -> ScalarNode:
 
 
 def read_text(node: Node, label: str, *, report: MistakeReport, wanted: str = "a text") -> str:
-    """A text. Folded and literal ones lose the line ends behind them."""
+    """Read a text. Folded and literal ones lose the line ends behind them."""
     found = expect_scalar(node, label, wanted)
     value = to_plain_value(found)
     if not isinstance(value, str):
@@ -97,7 +97,7 @@ def read_text(node: Node, label: str, *, report: MistakeReport, wanted: str = "a
 
 
 def _refuse_hidden_items(node: ScalarNode, source: SourceText) -> None:
-    """A list item that is indented too deep silently becomes a part of the text above it."""
+    """Refuse a list item that is indented too deep: it would silently become a part of the text above it."""
     for line in range(node.place.line + 1, source.line_number(node.end) + 1):
         if source.line(line).lstrip().startswith("- "):
             hint = (
@@ -125,7 +125,7 @@ def is_flag(node: ScalarNode) -> bool:
 
 
 def read_flag(node: Node, label: str) -> bool:
-    """True or false, which YAML 1.2 spells in no other way."""
+    """Read true or false, which YAML 1.2 spells in no other way."""
     found = expect_scalar(node, label, "true or false")
     value = to_plain_value(found)
     if isinstance(value, bool):
@@ -136,7 +136,7 @@ def read_flag(node: Node, label: str) -> bool:
 
 
 def read_number(node: Node, label: str, *, wanted: str) -> int | float:
-    """A number."""
+    """Read a number."""
     found = expect_scalar(node, label, wanted)
     value = to_plain_value(found)
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
@@ -147,7 +147,7 @@ def read_number(node: Node, label: str, *, wanted: str) -> int | float:
 
 
 def read_names(node: Node, label: str, *, wanted: str, report: MistakeReport) -> list[ScalarNode]:
-    """A list of names, each once; an item that is none is reported and left out."""
+    """Read a list of names, each once; report an item that is no name, and leave it out."""
     expect_value(node, label)
     if isinstance(node, ScalarNode):
         hint = f"Write [{node.text if len(node.text) <= 40 else '...'}]."
@@ -171,7 +171,7 @@ def read_names(node: Node, label: str, *, wanted: str, report: MistakeReport) ->
 
 
 def read_data(node: Node, label: str) -> Any:
-    """Any value as plain Python data; dates stay texts. Mappings have text keys."""
+    """Read any value as plain Python data; dates stay texts, and mappings have text keys."""
     expect_value(node, label)
     if isinstance(node, ScalarNode):
         return to_plain_value(node)
@@ -183,7 +183,7 @@ def read_data(node: Node, label: str) -> Any:
 
 
 def describe_node(node: Node) -> str:
-    """What a node is, for a message."""
+    """Say what a node is, for a message."""
     if isinstance(node, ListNode):
         return "a list"
     if isinstance(node, MappingNode):
