@@ -24,7 +24,7 @@ _LEAST_DIGITS: Final = 6
 
 
 def format_duration(length: float | timedelta | None) -> str:
-    """A length of time: ``340 ms``, ``7.9 s``, ``42 s``, ``1:42``, ``1:02:03``.
+    """Format a length of time: ``340 ms``, ``7.9 s``, ``42 s``, ``1:42``, ``1:02:03``.
 
     Args:
         length: as timedelta, or in milliseconds.
@@ -47,7 +47,7 @@ def format_duration(length: float | timedelta | None) -> str:
 
 
 def format_count(number: float | None) -> str:
-    """A count, e.g. of tokens: ``812``, ``4.1k``, ``84.1k``, ``1.2M``, ``3.5B``."""
+    """Format a count, e.g. of tokens: ``812``, ``4.1k``, ``84.1k``, ``1.2M``, ``3.5B``."""
     if number is None or not math.isfinite(number):
         return UNKNOWN
     if number < 1000:
@@ -78,7 +78,7 @@ def format_money(amount: float | Decimal | None, currency: str | None) -> str:
 
 
 def format_percent(share: float | None) -> str:
-    """A share of one in whole percent: ``61%``."""
+    """Format a share of one in whole percent: ``61%``."""
     return UNKNOWN if share is None or not math.isfinite(share) else f"{_round(100 * share):,}%"
 
 

@@ -30,7 +30,7 @@ def rebuild(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, An
 
 
 def get_message(error: BaseException) -> str:
-    """What an error says; the name of its type where it says nothing, or can't."""
+    """Get what an error says; the name of its type where it says nothing, or can't."""
     try:
         return str(error) or type(error).__name__
     except Exception:  # noqa: BLE001 - an error with a broken text must not become two errors
@@ -71,7 +71,7 @@ class EnsembleError(Exception):
         return rebuild, (type(self), self.args, self.__dict__)
 
     def _render_lines(self) -> list[str]:
-        """The short form for a cell: this error and its root cause."""
+        """Render the short form for a cell: this error and its root cause."""
         lines = [f"{type(self).__name__}: {summarize_error(self)}"]
         root = _find_root_cause(self)
         if summarize_error(root) not in lines[0]:
@@ -79,7 +79,7 @@ class EnsembleError(Exception):
         return lines
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows: the short form in the cell; asked again (``%tb``), the whole traceback (C13)."""
+        """Render what IPython shows: the short form in the cell; asked again (``%tb``), the whole traceback (C13)."""
         if self._is_rendered:
             return _mask("".join(traceback.format_exception(self))).splitlines()
         self._is_rendered = True

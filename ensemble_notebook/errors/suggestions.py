@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def find_nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word closest to `word`, ignoring case, or None when nothing is close."""
+    """Find the known word closest to `word`, ignoring case, or None when nothing is close."""
     by_lower = {name.lower(): name for name in known}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None

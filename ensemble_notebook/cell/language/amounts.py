@@ -66,7 +66,7 @@ def is_amount(text: str) -> bool:
 
 
 def read_rate(text: str) -> dict[str, Any]:
-    """The fields of a `RateLimit`.
+    """Read the fields of a `RateLimit`.
 
     Raises:
         AmountError: it is no rate.
@@ -82,7 +82,7 @@ def read_rate(text: str) -> dict[str, Any]:
 
 
 def read_budget(text: str) -> dict[str, Any]:
-    """The fields of a `Budget`, money as text, and the `CURRENCY` of the money where there is some.
+    """Read the fields of a `Budget`, money as text, and the `CURRENCY` of the money where there is some.
 
     The text names one limit of each kind at most, with a comma or ``and`` between them.
 

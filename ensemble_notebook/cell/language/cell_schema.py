@@ -131,7 +131,7 @@ _WORDS_OF: Final[Mapping[type[Definition], Words]] = {
 
 
 def _make_keys(cls: type[Definition]) -> dict[str, Key]:
-    """The words, put together with the defaults of a definition's fields."""
+    """Put the words together with the defaults of a definition's fields."""
     words, made = _WORDS_OF[cls], cast("Any", cls)
     return {each.name: _make_key(each, words[each.name]) for each in fields(made) if each.name in words}
 
@@ -197,7 +197,7 @@ TASK_NAMES: Final = frozenset({"review"})
 
 
 def find_unnamed_fields() -> list[str]:
-    """Fields of the definitions that the language has no words for; always empty, which a test holds."""
+    """Find the fields of the definitions that the language has no words for; always empty, which a test holds."""
     unnamed = {"Condition.source"}  # the key of the mapping is the source
     found = [
         f"{cls.__name__}.{name}"

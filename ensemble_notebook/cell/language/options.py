@@ -92,7 +92,7 @@ class Options:
 
 
 def parse_options(line: str) -> Options:
-    """The options of a cell's first line, without the magic's name.
+    """Parse the options of a cell's first line, without the magic's name.
 
     Raises:
         ValidationError: unknown option (with the nearest one), missing or unfit value, unbalanced quote.
@@ -102,7 +102,7 @@ def parse_options(line: str) -> Options:
 
 
 def format_option_help() -> str:
-    """The help, with examples."""
+    """Format the help, which has examples."""
     return _make_parser().format_help()
 
 

@@ -45,7 +45,7 @@ class Spelling:
 
 
 def read_spelling(schema: SectionSchema, key: str) -> Spelling:
-    """The key of the language that is meant; an unknown one stays as it is."""
+    """Find the key of the language that is meant; an unknown one stays as it is."""
     if key in schema.known:
         return Spelling(schema.short_words.get(key, key), key, key)
     snake = _to_snake_case(key)
@@ -57,29 +57,29 @@ def read_spelling(schema: SectionSchema, key: str) -> Spelling:
 
 
 def list_familiar_words(schema: SectionSchema) -> tuple[str, ...]:
-    """The familiar spellings valid at a place."""
+    """List the familiar spellings valid at a place."""
     own = (ASYNC_EXECUTION,) if schema.name == "task" else ()
     return (*schema.familiar_words, *own)
 
 
 def find_foreign_hint(key: str) -> str | None:
-    """What to do about a key of another tool that has no counterpart here."""
+    """Find what to do about a key of another tool that has no counterpart here."""
     return _FOREIGN.get(_to_snake_case(key))
 
 
 def find_other_schema(schema: SectionSchema, key: str) -> SectionSchema | None:
-    """The place where an unknown key would be valid."""
+    """Find the place where an unknown key would be valid."""
     return next((each for each in SCHEMAS if each is not schema and key in each.known), None)
 
 
 def read_model_spelling(text: str) -> str:
-    """A model as it is spelled here: ``openai/gpt-4o`` is ``openai:gpt-4o``."""
+    """Read a model as it is spelled here: ``openai/gpt-4o`` is ``openai:gpt-4o``."""
     provider, slash, name = text.partition("/")
     return f"openai:{name}" if slash and provider == "openai" and name else text
 
 
 def find_invisible_character(text: str) -> str | None:
-    """The first invisible or odd blank character of a key, as `U+00A0 (NO-BREAK SPACE)`, or None."""
+    """Find the first invisible or odd blank character of a key, as `U+00A0 (NO-BREAK SPACE)`, or None."""
     for each in text:
         if each != " " and unicodedata.category(each) in ("Zs", "Cf"):
             return f"U+{ord(each):04X} ({unicodedata.name(each, 'unnamed')})"

@@ -32,7 +32,7 @@ class LineParts:
 
 
 def read_line_parts(source: SourceText, line: int) -> LineParts:
-    """A line taken apart, by its look alone."""
+    """Take a line apart, by its look alone."""
     text = source.line(line)
     match = _LINE.match(text)
     if match is None:
@@ -44,7 +44,7 @@ def read_line_parts(source: SourceText, line: int) -> LineParts:
 
 
 def find_open_levels(source: SourceText, line: int) -> Iterator[tuple[int, int]]:
-    """The levels that are open above a line, the innermost first: indentation, and a line that has it."""
+    """Find the levels that are open above a line, the innermost first: indentation, and a line that has it."""
     least = None
     for number in range(line - 1, 0, -1):
         text = source.line(number)

@@ -146,7 +146,7 @@ class MistakeReport:
 
 
 def find_nearest_name(word: str, known: Iterable[str]) -> str | None:
-    """The known name closest to `word`, or None; bounded in time, whatever the names are (C12)."""
+    """Find the known name closest to `word`, or None; bounded in time, whatever the names are (C12)."""
     if len(word) > _LONGEST_WORD:
         return None
     names = [name for name in known if len(name) <= _LONGEST_WORD]
@@ -160,13 +160,13 @@ def suggest_name(word: str, known: Iterable[str]) -> str:
 
 
 def join_names(names: Iterable[str], limit: int = 12) -> str:
-    """Names in a row, the first `limit` of them."""
+    """Join names in a row, the first `limit` of them."""
     shown = list(names)
     return ", ".join(shown[:limit]) + (", ..." if len(shown) > limit else "")
 
 
 def quote(text: str, limit: int = 60) -> str:
-    """A text of the cell inside a message: quoted, cut, on one line."""
+    """Quote a text of the cell for a message: cut, and on one line."""
     return repr(text if len(text) <= limit else text[: limit - 3] + "...")
 
 
@@ -205,7 +205,7 @@ def _replace_unprintable(text: str) -> str:
 
 
 def _measure_width(text: str) -> int:
-    """Columns that a text takes in a monospaced font."""
+    """Measure the columns that a text takes in a monospaced font."""
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
     )

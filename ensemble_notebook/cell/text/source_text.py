@@ -57,7 +57,7 @@ class SourceText:
         return self.text[self.line_start(line) : self.line_end(line)]
 
     def locate(self, start: int, end: int | None = None) -> Place:
-        """The place from `start` to `end` (one character without it), cut where the line ends."""
+        """Locate the place from `start` to `end` (one character without it), cut where the line ends."""
         line = self.line_number(start)
         first = self.line_start(line)
         stop = min(start + 1 if end is None else end, first + len(self.line(line).rstrip()))
@@ -65,7 +65,7 @@ class SourceText:
         return Place(line, column, max(stop - first, column) + 1)
 
     def locate_line(self, line: int) -> Place:
-        """A line without the white space around it."""
+        """Locate the whole line without the white space around it."""
         text = self.line(line)
         column = len(text) - len(text.lstrip()) + 1
         return Place(line, column, max(len(text.rstrip()), column) + 1)

@@ -234,7 +234,7 @@ class NodeComposer:
             parent.has_key = False
 
     def _read_key(self, node: Node) -> ScalarNode | None:
-        """The node as a key; None, and noted, when it can't be one."""
+        """Take the node as a key; note it, and give None, when it can't be one."""
         if isinstance(node, ScalarNode) and not node.is_empty:
             return node
         if isinstance(node, ScalarNode):
@@ -259,7 +259,7 @@ class NodeComposer:
 
 
 def describe_brace_pitfall(text: str) -> tuple[str, str]:
-    """Message and hint for an unquoted `{topic}` at the start of a value."""
+    """Word the mistake of an unquoted `{topic}` at the start of a value."""
     line = text.partition("\n")[0].strip()
     end = line.find("}") + 1
     name = line[: end + (line[end : end + 1] == "}")] if end else line

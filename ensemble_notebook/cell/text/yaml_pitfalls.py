@@ -37,7 +37,7 @@ class Pitfall:
 
 
 def find_unprintable(source: SourceText) -> Iterator[tuple[int, MisreadError]]:
-    """Characters that no text may hold: each offset with its mistake."""
+    """Find the characters that no text may hold: each offset with its mistake."""
     for match in _NOT_PRINTABLE.finditer(source.text):
         message = f"the character U+{ord(match[0]):04X} can't stand in a cell."
         hint = "It is invisible here: delete it, and type what is around it again."
@@ -45,7 +45,7 @@ def find_unprintable(source: SourceText) -> Iterator[tuple[int, MisreadError]]:
 
 
 def explain_error(error: Exception, source: SourceText, last: Node | None, open_flow: int | None) -> Pitfall:
-    """The words for an error of the YAML parser.
+    """Explain an error of the YAML parser.
 
     Args:
         error: what the parser raised.
@@ -90,7 +90,7 @@ def _get_offset(mark: Any, source: SourceText) -> int | None:
 
 
 def _explain_value(source: SourceText, entry: LineParts, message: str, hint: str = _QUOTE) -> Pitfall:
-    """A mistake about the whole value of an entry."""
+    """Explain a mistake about the whole value of an entry."""
     return Pitfall(
         MisreadError(source.locate(entry.value_start, entry.value_start + len(entry.value)), message, hint), entry
     )
@@ -123,7 +123,7 @@ def _explain_bad_start(source: SourceText, at: int) -> Pitfall:
 
 
 def describe_tab_indent(source: SourceText, line: int) -> MisreadError:
-    """The mistake of a line that is indented with a tab."""
+    """Describe the mistake of a line that is indented with a tab."""
     text = source.line(line)
     start = source.line_start(line)
     place = source.locate(start, start + len(text) - len(text.lstrip()))
@@ -131,7 +131,7 @@ def describe_tab_indent(source: SourceText, line: int) -> MisreadError:
 
 
 def _explain_colon(source: SourceText, at: int, last: Node | None) -> Pitfall:
-    """A colon where no key can stand: inside a value, or on a line that continues a value."""
+    """Explain a colon where no key can stand: inside a value, or on a line that continues a value."""
     line = source.line_number(at)
     entry = read_line_parts(source, line)
     if entry.key is not None and entry.value_start <= at:
@@ -149,7 +149,7 @@ def _explain_colon(source: SourceText, at: int, last: Node | None) -> Pitfall:
 
 
 def _explain_no_colon(source: SourceText, start: int) -> Pitfall:
-    """A line that is neither a key with its value nor a list item."""
+    """Explain a line that is neither a key with its value nor a list item."""
     line = source.line_number(start)
     return _explain_glued(source, read_line_parts(source, line)) or Pitfall(_explain_keyless(source, line))
 
@@ -204,7 +204,7 @@ def _explain_flow(source: SourceText, at: int, opened: int, problem: str) -> Pit
 
 
 def _explain_inner_brace(source: SourceText, at: int) -> MisreadError | None:
-    """The mistake of `{topic}` followed by more text, inside [...] or {...}."""
+    """Explain the mistake of `{topic}` followed by more text, inside [...] or {...}."""
     before = source.text[:at].rstrip()
     if not before.endswith("}") or (start := before.rfind("{")) < source.line_start(source.line_number(at)):
         return None
@@ -254,7 +254,7 @@ def _explain_after_value(source: SourceText, at: int, entry: LineParts) -> Pitfa
 
 
 def _explain_directive(source: SourceText) -> Pitfall | None:
-    """A '%' in front of everything: a second magic, mostly."""
+    """Explain a '%' in front of everything: a second magic, mostly."""
     text = source.text.lstrip()
     if not text.startswith("%"):
         return None
@@ -294,7 +294,7 @@ def _explain_other(source: SourceText, at: int, start: int, problem: str) -> Pit
 
 
 def _explain_unknown(error: Exception, source: SourceText, last: Node | None) -> Pitfall:
-    """The parser itself gave up, e.g. on a character number that does not exist."""
+    """Explain that the parser itself gave up, e.g. on a character number that does not exist."""
     line = source.line_number(last.end if last is not None else 0)
     message = f"YAML can't be read from here on ({type(error).__name__})."
     return Pitfall(

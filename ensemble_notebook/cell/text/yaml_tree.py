@@ -19,7 +19,7 @@ _MOST_READ: Final = 400_000
 
 
 def read_tree(report: MistakeReport) -> Node | None:
-    """The tree of the reported source, or None when there is none; what is wrong has been reported."""
+    """Read the tree of the reported source, or None when there is none; what is wrong has been reported."""
     size = len(report.source.text)
     if size > MOST_CHARACTERS:
         message = f"this cell has {size:,} characters; {MOST_CHARACTERS:,} is the most."

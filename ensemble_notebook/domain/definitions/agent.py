@@ -37,7 +37,7 @@ Llm = ChatModel | str | Mapping[str, Any]
 
 
 def find_llm_fault(value: Any) -> str | None:
-    """What is wrong with the *form* of a model: a chat model object, or a spec text or mapping (E1)."""
+    """Find what is wrong with the *form* of a model: a chat model object, or a spec text or mapping (E1)."""
     if isinstance(value, str):
         return None if value.strip() else "must not be blank"
     if isinstance(value, Mapping):
@@ -100,7 +100,7 @@ class Agent(Definition):
 
 
 def check_tools(owner: Definition, tools: Sequence[Any]) -> None:
-    """Each entry is a tool with a proper name, and no name stands twice (E1).
+    """Check that each entry is a tool with a proper name, and no name stands twice (E1).
 
     Raises:
         ValidationError: names the entry by index and type.

@@ -72,14 +72,14 @@ def definition(cls: type[D]) -> type[D]:
 
 
 def get_field_names(cls: type) -> tuple[str, ...]:
-    """Names of the fields that the constructor of a definition takes, in order."""
+    """Get the names of the fields that the constructor of a definition takes, in order."""
     return tuple(each.name for each in fields(cls) if each.init)
 
 
 def find_field_problems(
     cls: type, extra: Sequence[Any], values: Mapping[str, Any], placed: Mapping[str, Any]
 ) -> list[Problem]:
-    """What is wrong with the names of the arguments of a definition.
+    """Find what is wrong with the names of the arguments of a definition.
 
     Args:
         cls: the definition.
@@ -117,7 +117,7 @@ def shown(to_plain: Callable[[Any], PlainValue] = lambda value: value) -> Mappin
 
 
 def read_settings(definition: Definition) -> dict[str, PlainValue]:
-    """The settings that differ from their defaults, by field, in the order of the definition.
+    """Read the settings that differ from their defaults, by field, in the order of the definition.
 
     Plan, trace and timeline carry them as they are, so that a field shows in all of them once it is `shown`.
     """
@@ -130,7 +130,7 @@ def read_settings(definition: Definition) -> dict[str, PlainValue]:
 
 
 def get_label(cls: type) -> str:
-    """What people call a definition: an ``EnsembleDefinition`` is an ensemble."""
+    """Say what people call a definition: an ``EnsembleDefinition`` is an ensemble."""
     return cls.__name__.removesuffix("Definition")
 
 
@@ -209,7 +209,7 @@ class Definition:
             raise self._refuse(field, f"{self._label} {field} must be a function {example}, got {value!r}.")
 
     def _make_functions(self, field: str, example: str) -> None:
-        """Each entry can be called, as in `example`; a single function is a list of one."""
+        """Check that each entry can be called, as in `example`; a single function becomes a tuple of one."""
         value = getattr(self, field)
         self._set(field, (value,) if callable(value) else value)
         self._make_tuple(field)

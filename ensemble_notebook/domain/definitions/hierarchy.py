@@ -87,5 +87,5 @@ class HierarchicalConstraints(Definition):
 
 
 def normalize_role(role: str) -> str:
-    """A role as it is compared: without case and surrounding space (E23)."""
+    """Normalize a role as it is compared: without case and surrounding space (E23)."""
     return role.strip().casefold()

@@ -129,5 +129,5 @@ class Spending:
         )
 
     def get_amount(self, limit: str) -> Decimal:
-        """The part that a limit of a `Budget` is about, by the limit's name: ``"max_tokens"`` is about `tokens`."""
+        """Get the part that a limit of a `Budget` is about, by the limit's name: ``"max_tokens"`` is about `tokens`."""
         return Decimal(getattr(self, limit.removeprefix("max_")))

@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.definition import Definition
 
 
 def find_output_type_fault(kind: Any) -> str | None:
-    """What is wrong with the form of an output type; None when it can be used."""
+    """Find what is wrong with the form of an output type; None when it can be used."""
     if isinstance(kind, Mapping):
         return _find_schema_fault(kind)
     if not isinstance(kind, type):
@@ -39,12 +39,12 @@ def _find_schema_fault(schema: Mapping[str, Any]) -> str | None:
 
 
 def describe_output_type(kind: Any) -> str:
-    """The name of an output type, for people."""
+    """Name an output type, for people."""
     return str(kind.get("title", "JSON schema")) if isinstance(kind, Mapping) else str(kind.__name__)
 
 
 def check_output_type(owner: Definition) -> None:
-    """The `output_type` of a definition, where it has one, is of a form that can be used.
+    """Check that the `output_type` of a definition, where it has one, is of a form that can be used.
 
     Raises:
         ValidationError: it is not.

@@ -18,12 +18,12 @@ def is_variable_name(value: object) -> bool:
 
 
 def find_variables(text: str) -> Iterator[str]:
-    """Names of the variables of a text, in order, with repetitions."""
+    """Find the names of the variables of a text, in order, with repetitions."""
     return (match[2] for match in _PLACEHOLDER.finditer(text) if match[2] is not None)
 
 
 def check_variables(texts: Iterable[str], inputs: Mapping[str, Any]) -> None:
-    """Every variable of every text has a value.
+    """Check that every variable of every text has a value.
 
     Raises:
         PromptTemplateError: names all missing ones over all texts, in order, once each.
@@ -38,7 +38,7 @@ def check_variables(texts: Iterable[str], inputs: Mapping[str, Any]) -> None:
 
 
 def render(text: str, inputs: Mapping[str, Any]) -> str:
-    """The text with its variables filled in: one pass, None becomes empty.
+    """Render the text with its variables filled in: one pass, None becomes empty.
 
     Other braces stay as they are, and so do variables without a value (a run has none: `check_variables` came first).
     """

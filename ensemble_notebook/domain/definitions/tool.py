@@ -114,14 +114,14 @@ def is_langchain_tool(value: object) -> bool:
 
 
 def find_tool_methods(value: object) -> Iterator[object]:
-    """The attributes of an object that carry LangChain's ``@tool``, in definition order (E1)."""
+    """Find the attributes of an object that carry LangChain's ``@tool``, in definition order (E1)."""
     for name in dict.fromkeys(name for cls in type(value).__mro__ for name in vars(cls) if not name.startswith("__")):
         if is_langchain_tool(inspect.getattr_static(value, name)):
             yield getattr(value, name)
 
 
 def list_tool_names(value: object) -> tuple[str, ...] | None:
-    """Names under which a tool entry is offered to the model, or None when it is no tool at all (E1)."""
+    """List the names under which a tool entry is offered to the model, or None when it is no tool at all (E1)."""
     if is_langchain_tool(value) or is_agent_tool(value):
         return (str(getattr(value, "name", "")),)
     if isinstance(value, type):

@@ -30,7 +30,7 @@ _WORD: Final = re.compile(r"[A-Za-z]+")
 
 
 def derive_role(description: str) -> str:
-    """The role that fits the first known verb among the first words of a description, else ``"Agent"``."""
+    """Derive the role that fits the first known verb among the first words of a description, else ``"Agent"``."""
     for match in list(_WORD.finditer(description))[:4]:
         if role := _ROLE_OF_VERB.get(match[0].lower()):
             return role
@@ -43,5 +43,5 @@ def make_role_slug(role: str) -> str:
 
 
 def derive_agent(description: str) -> Agent:
-    """The agent of an agentless task: its goal is the description."""
+    """Derive the agent of an agentless task: its goal is the description."""
     return Agent(role=derive_role(description), goal=description)

@@ -121,7 +121,7 @@ def sort_topologically(edges: Sequence[Sequence[int]]) -> list[int]:
 
 
 def find_cycle(edges: Sequence[Sequence[int]]) -> list[int] | None:
-    """The nodes of exactly one cycle, each depending on the one after it, or None."""
+    """Find the nodes of exactly one cycle, each depending on the one after it, or None."""
     stuck = set(range(len(edges))) - set(sort_topologically(edges))
     if not stuck:
         return None
@@ -134,17 +134,17 @@ def find_cycle(edges: Sequence[Sequence[int]]) -> list[int] | None:
 
 
 def list_task_predecessors(node: TaskNode) -> tuple[int, ...]:
-    """The tasks that a task waits for: those it reads, those its conditions test, its predecessor in a chain."""
+    """List the tasks that a task waits for: those it reads, those its conditions test, its predecessor in a chain."""
     return tuple(dict.fromkeys([*node.context, *node.sources, *(() if node.after is None else (node.after,))]))
 
 
 def list_phase_predecessors(phase: PhaseNode) -> tuple[int, ...]:
-    """The phases that a phase waits for: its declared predecessors, and those whose tasks its conditions test."""
+    """List the phases that a phase waits for: its declared predecessors, and those whose tasks its conditions test."""
     return tuple(dict.fromkeys([*phase.after, *phase.sources]))
 
 
 def find_final_tasks(graph: Graph) -> tuple[int, ...]:
-    """Indices of the tasks that no other task waits for, in phases that no other phase waits for."""
+    """Find the indices of the tasks that no other task waits for, in phases that no other phase waits for."""
     before = {each for phase in graph.phases for each in list_phase_predecessors(phase)}
     last = [node for node in graph.tasks if node.phase is None or node.phase not in before]
     awaited = {index for node in last for index in list_task_predecessors(node)}
@@ -169,7 +169,7 @@ def build_gated_edges(graph: Graph) -> list[tuple[int, ...]]:
 
 
 def make_plan(graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({})) -> ExecutionPlan:
-    """The plan of a valid graph; `inputs` fill the variables in its texts."""
+    """Make the plan of a valid graph; `inputs` fill the variables in its texts."""
     count, edges = len(graph.tasks), build_gated_edges(graph)
     height = [0] * len(edges)
     longest = [-1] * len(edges)
@@ -217,7 +217,7 @@ def _describe_condition(node: ConditionNode, graph: Graph) -> str:
 
 
 def describe_llm(llm: Any) -> str:
-    """A short name of a model for people: the spec text, or the model's own name and class."""
+    """Name a model for people: the spec text, or the model's own name and class."""
     if isinstance(llm, str):
         return llm
     if isinstance(llm, Mapping):

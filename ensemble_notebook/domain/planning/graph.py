@@ -137,16 +137,16 @@ class Graph:
         return (*self.tasks, *(phase.reviewer for phase in self.phases if phase.reviewer is not None))
 
     def get_context_names(self, node: TaskNode) -> tuple[str, ...]:
-        """Names of the tasks that a task reads."""
+        """Get the names of the tasks that a task reads."""
         return tuple(self.tasks[index].name for index in node.context)
 
     def get_phase_name(self, node: TaskNode) -> str | None:
-        """Name of the phase of a task."""
+        """Get the name of a task's phase."""
         return None if node.phase is None else self.phases[node.phase].name
 
 
 def get_llm_key(llm: Any) -> object:
-    """What tells one model from another: spec texts by value, objects by identity."""
+    """Get what tells one model from another: spec texts by value, objects by identity."""
     return llm if isinstance(llm, str) else id(llm)
 
 
@@ -232,7 +232,7 @@ class _GraphBuilder:
         return tuple(each.index for each in found), tuple(dict.fromkeys(each.source for each in found))
 
     def _make_reviewer(self, phase: Phase, index: int) -> TaskNode | None:
-        """The task that reviews a phase; told how to answer, where its own text does not say."""
+        """Make the task that reviews a phase; told how to answer, where its own text does not say."""
         task = None if phase.review is None else phase.review.by
         if not isinstance(task, Task):
             return None
@@ -262,7 +262,7 @@ def _resolve_agent(task: Task, ensemble: EnsembleDefinition) -> tuple[Agent | No
 
 
 def resolve_llm(agent: Agent, ensemble: EnsembleDefinition) -> Any:
-    """The model of an agent where its task names none: its own, the ensemble's, else the default (E5)."""
+    """Resolve the model of an agent where its task names none: its own, the ensemble's, else the default (E5)."""
     llm = agent.llm if agent.llm is not INHERIT else ensemble.llm
     return DEFAULT_LLM if llm is None else llm
 
@@ -298,7 +298,7 @@ def _find_free_name(task: Task, position: int, taken: dict[str, Task]) -> str:
 def _make_finder(
     kind: str, members: Sequence[Any], names: Sequence[str], problems: list[Problem]
 ) -> Callable[..., tuple[int, ...]]:
-    """A function from references (objects or names) to indices; what is unknown becomes a problem.
+    """Make a function from references (objects or names) to indices; what is unknown becomes a problem.
 
     It takes their owner, the field that holds them, the references, and the place of the first one in the field.
     """

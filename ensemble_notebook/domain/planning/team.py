@@ -17,7 +17,7 @@ MANAGER_NAME: Final = "manager"
 
 
 def build_team(ensemble: EnsembleDefinition, graph: Graph) -> tuple[TeamMember, ...]:
-    """The ensemble's `agents`, else the agents of its tasks; agents derived for one role are one (E22)."""
+    """Build the team: the ensemble's `agents`, else those of its tasks; agents derived for one role are one (E22)."""
     if ensemble.agents:
         return tuple(TeamMember(agent, resolve_llm(agent, ensemble)) for agent in dict.fromkeys(ensemble.agents))
     named = dict.fromkeys(node.task.agent for node in graph.tasks if node.task.agent is not None)
@@ -34,7 +34,7 @@ def build_team(ensemble: EnsembleDefinition, graph: Graph) -> tuple[TeamMember, 
 
 
 def find_delegators(graph: Graph) -> Iterator[tuple[Agent, Task]]:
-    """The agents of tasks, fallbacks included, that may delegate, each with its task."""
+    """Find the agents of tasks, fallbacks included, that may delegate, each with its task."""
     for node in graph.all_tasks:
         for agent in (node.agent, node.task.fallback):
             if agent is not None and agent.allow_delegation:
@@ -68,7 +68,7 @@ def _make_manager(ensemble: EnsembleDefinition, graph: Graph, team: tuple[TeamMe
 
 
 def _make_manager_task(nodes: tuple[TaskNode, ...], manager: Agent) -> Task:
-    """The manager's own task: the only one there is, or all of them together, of which it shares the memory."""
+    """Make the manager's own task: the only one there is, or all of them together, of which it shares the memory."""
     if len(nodes) == 1:
         only = nodes[0].task
         return replace(only, name=MANAGER_NAME, agent=manager, llm=None, tools=(), context=(), when=None, fallback=None)

@@ -85,7 +85,7 @@ def _refuse_cycles(graph: Graph, problems: Sequence[Problem]) -> None:
 
 
 def _find_strange_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
-    """Where `agents` is given, every task's own agent is in it, by identity."""
+    """Find tasks whose own agent is not in `agents`, where that is given."""
     if not ensemble.agents:
         return
     known = {id(agent) for agent in ensemble.agents}
@@ -98,7 +98,7 @@ def _find_strange_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator
 
 
 def _find_late_references(graph: Graph) -> Iterator[Problem]:
-    """What a task reads, and what its conditions test, is resolved when it could start (E5, E26, E33)."""
+    """Find tasks that read, or test in a condition, what is not resolved when they could start (E5, E26, E33)."""
     before = _collect_earlier_phases(graph)
     for node in graph.tasks:
         for index in node.context:
@@ -113,7 +113,7 @@ def _find_late_references(graph: Graph) -> Iterator[Problem]:
 
 
 def _explain_too_late(graph: Graph, node: TaskNode, other: TaskNode, verb: str, before: Sequence[int]) -> str | None:
-    """Why a task can't wait for another one; None where it can."""
+    """Explain why a task can't wait for another one; None where it can."""
     if other.phase is not None and other.phase != node.phase:
         if before[node.phase or 0] >> other.phase & 1:
             return None
@@ -131,7 +131,7 @@ def _explain_too_late(graph: Graph, node: TaskNode, other: TaskNode, verb: str, 
 
 
 def _find_item(written: Sequence[Any], task: TaskNode) -> int | None:
-    """Where references, as they were written, name a task."""
+    """Find where references, as they were written, name a task."""
     return next((item for item, each in enumerate(written) if each is task.task or each == task.name), None)
 
 
@@ -146,7 +146,7 @@ def _collect_earlier_phases(graph: Graph) -> list[int]:
 
 
 def _find_conditions_on_own_tasks(graph: Graph) -> Iterator[Problem]:
-    """A phase can't wait for one of its own tasks (E33)."""
+    """Find phases that wait for one of their own tasks (E33)."""
     for phase in graph.phases:
         for number in phase.when:
             source = graph.tasks[graph.conditions[number].source]
@@ -159,7 +159,7 @@ def _find_conditions_on_own_tasks(graph: Graph) -> Iterator[Problem]:
 
 
 def _find_unfit_reviewers(graph: Graph) -> Iterator[Problem]:
-    """A reviewer reads the outputs of its phase, and nothing decides whether it runs (E28)."""
+    """Find reviewers that are tasks of the ensemble, too, or have a context or conditions of their own (E28)."""
     tasks = {id(node.task): node for node in graph.tasks}
     for phase in graph.phases:
         by = None if phase.phase.review is None else phase.phase.review.by
@@ -173,7 +173,7 @@ def _find_unfit_reviewers(graph: Graph) -> Iterator[Problem]:
 
 
 def _find_clashing_tools(graph: Graph) -> Iterator[Problem]:
-    """A task's tools stand beside its agent's; no name may stand in both."""
+    """Find names that stand among a task's tools and its agent's."""
     for node in graph.all_tasks:
         if node.agent is not None and node.task.tools:
             try:

@@ -35,7 +35,7 @@ _FOR_OWN_WORKERS: Final = ("llm", "tools", "when", "fallback")
 
 
 def find_hierarchy_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
-    """What is wrong with who may delegate to whom, and with the manager and its constraints."""
+    """Find what is wrong with who may delegate to whom, and with the manager and its constraints."""
     yield from _find_clashing_tool_names(ensemble, graph)
     if ensemble.workflow is not Workflow.HIERARCHICAL:
         return
@@ -58,7 +58,7 @@ def find_hierarchy_problems(ensemble: EnsembleDefinition, graph: Graph) -> Itera
 
 
 def find_hierarchy_warnings(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[str]:
-    """What can run, and does not do what it seems to."""
+    """Find what can run, and does not do what it seems to."""
     if ensemble.workflow is Workflow.HIERARCHICAL:
         yield from _describe_unheeded_fields(graph)
         if ensemble.hierarchical_constraints is not None:
@@ -81,7 +81,7 @@ def find_hierarchy_warnings(ensemble: EnsembleDefinition, graph: Graph) -> Itera
 
 
 def _find_clashing_tool_names(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
-    """The tool of those who may delegate has a name of its own."""
+    """Find tools that have the name of the tool by which their agent delegates."""
     holders: dict[Agent | Task, Agent] = {agent: agent for agent in ensemble.agents if agent.allow_delegation}
     for agent, task in find_delegators(graph):
         holders |= {agent: agent, task: agent}
@@ -93,7 +93,7 @@ def _find_clashing_tool_names(ensemble: EnsembleDefinition, graph: Graph) -> Ite
 
 
 def _find_unfit_roles(team: Sequence[TeamMember]) -> Iterator[Problem]:
-    """Each worker can be told from the others, and from the manager."""
+    """Find workers that can't be told from each other, or from the manager."""
     seen: dict[str, Agent] = {}
     for member in team:
         agent, role = member.agent, normalize_role(member.agent.role)
@@ -107,7 +107,7 @@ def _find_unfit_roles(team: Sequence[TeamMember]) -> Iterator[Problem]:
 
 
 def _find_constraint_problems(constraints: HierarchicalConstraints, team: Sequence[TeamMember]) -> Iterator[Problem]:
-    """Every role is that of a worker, and the numbers are numbers of delegations (E25)."""
+    """Find roles that no worker has, and numbers that are none of delegations (E25)."""
     roles = [member.agent.role for member in team]
     known, allowed = set(map(normalize_role, roles)), set(map(normalize_role, constraints.allowed_workers))
 
@@ -160,7 +160,7 @@ def _find_repeated_in_stages(constraints: HierarchicalConstraints) -> Iterator[P
 
 
 def _describe_unheeded_fields(graph: Graph) -> Iterator[str]:
-    """What tasks have that nobody looks at: workers get what the manager tells them."""
+    """Describe what tasks have that nobody looks at: workers get what the manager tells them."""
     is_shared = len(graph.tasks) > 1
     for node in graph.tasks:
         names = [*_FOR_OWN_WORKERS, *(_FOR_ONE_TASK if is_shared else ())]

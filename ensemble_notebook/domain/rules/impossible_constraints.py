@@ -9,7 +9,7 @@ from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstrain
 
 
 def find_impossible_constraints(constraints: HierarchicalConstraints, manager_max_iterations: int) -> Iterator[str]:
-    """What can't be met of valid constraints, in words; nothing where everything can.
+    """Find what can't be met of valid constraints, in words.
 
     Caps of single workers never stand in the way: they are at least one, and nobody has to be asked twice.
     """
@@ -38,7 +38,7 @@ def find_impossible_constraints(constraints: HierarchicalConstraints, manager_ma
 
 
 def _count_delegations(constraints: HierarchicalConstraints, manager_max_iterations: int) -> tuple[int, str]:
-    """How many delegations there can be, and which field says so."""
+    """Count how many delegations there can be, and which field says so."""
     cap = constraints.global_max_delegations
     if 0 < cap <= manager_max_iterations:
         return cap, "global_max_delegations"

@@ -17,7 +17,7 @@ def register_view(kind: str, target: str) -> None:
 
 
 def render_view(kind: str, value: Any) -> Any:
-    """The view of `value`.
+    """Render the view of `value`.
 
     Raises:
         LookupError: nobody registered this kind.
@@ -29,7 +29,7 @@ def render_view(kind: str, value: Any) -> Any:
 
 
 def make_mime_bundle(kind: str, value: Any) -> dict[str, Any]:
-    """The MIME bundle of `value`: its registered view, or its repr where there is none."""
+    """Make the MIME bundle of `value`: its registered view, or its repr where there is none."""
     if kind not in _VIEWS:
         return {"text/plain": repr(value)}
     bundle: dict[str, Any] = render_view(kind, value)
