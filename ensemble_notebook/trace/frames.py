@@ -21,7 +21,7 @@ from ensemble_notebook.trace.analysis.timeseries import TIMESERIES, compute_time
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.columns import (
+from ensemble_notebook.trace.tables.frame_tables import (
     ATTEMPTS,
     DELEGATIONS,
     ERRORS,

@@ -16,7 +16,7 @@ from ensemble_notebook.trace.analysis.links import LINKS
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.frames import Frames
-from ensemble_notebook.trace.tables.columns import (
+from ensemble_notebook.trace.tables.frame_tables import (
     ATTEMPTS,
     DELEGATIONS,
     ERRORS,

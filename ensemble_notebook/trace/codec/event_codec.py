@@ -1,32 +1,28 @@
-"""Events and other records of the domain as plain JSON values, and back: camelCase, secrets masked (T7, T11).
+"""Events and other records of the domain as plain JSON values: camelCase, secrets masked (T7, T11).
 
-What a file holds is what the fields of the records are; a field that has its default is left out. Errors come back as
-`RecordedError`: their class is known by name only.
+What a file holds is what the fields of the records are; a field that has its default is left out. `record_reader` reads
+them back. Why not pydantic for writing, too: each text is masked on its way, by the name that it has, durations never
+have days (T11), and a value may be of any class that a user has made, which then becomes text.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import types
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant, parse_duration, parse_instant
+from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant
 from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 from ensemble_notebook.trace.spans.span_tree import format_error_message
 
-_EVENTS: Final = {
-    name: kind
-    for name, kind in vars(ev).items()
-    if isinstance(kind, type) and issubclass(kind, ev.Event) and kind is not ev.Event
-}
-_LEFT_OUT: Final = frozenset({"trace", "metrics"})
+LEFT_OUT: Final = frozenset({"trace", "metrics"})
+"""Fields that no file has: they are made from the events."""
 
 
 class RecordedError(Exception):
@@ -45,9 +41,6 @@ def _error_class(name: str) -> type[RecordedError]:
 def make_recorded_error(name: str, message: str) -> RecordedError:
     """The error of a class of this name, with this message."""
     return _error_class(name)(message)
-
-
-# --- Writing ----------------------------------------------------------------------------------------------------------
 
 
 def to_plain(value: Any) -> Any:
@@ -86,7 +79,7 @@ def _fields_to_plain(record: Any) -> dict[str, Any]:
     return {
         to_camel(field.name): to_plain(value)
         for field in dataclasses.fields(record)
-        if field.name not in _LEFT_OUT and not _is_default(field, value := getattr(record, field.name))
+        if field.name not in LEFT_OUT and not _is_default(field, value := getattr(record, field.name))
     }
 
 
@@ -104,69 +97,6 @@ _WRITERS: Final[Mapping[Any, Any]] = {
     Mapping: lambda items: {clean_text(str(key)): _mask_named(str(key), value) for key, value in items.items()},
     (list, tuple, set, frozenset): lambda items: [to_plain(each) for each in items],
 }
-
-
-# --- Reading ----------------------------------------------------------------------------------------------------------
-
-
-def event_from_plain(plain: Mapping[str, Any], run_id: str) -> ev.Event | None:
-    """The event of a dict; None for a type that a later version has added.
-
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: it is none.
-    """
-    kind = _EVENTS.get(plain["type"])
-    return None if kind is None else _record({**plain, "runId": run_id}, kind)
-
-
-def from_plain(value: Any, hint: Any) -> Any:
-    """The value of a field with this type hint."""
-    if value is None or hint is Any:
-        return value
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        return from_plain(value, next(each for each in arguments if each is not type(None)))
-    if origin is tuple:
-        return tuple(from_plain(each, arguments[0]) for each in value)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return {key: from_plain(each, arguments[1]) for key, each in value.items()}
-    if not isinstance(hint, type):
-        return value
-    return _of_class(value, hint)
-
-
-def _of_class(value: Any, kind: type) -> Any:
-    if issubclass(kind, BaseException):
-        return make_recorded_error(value["type"], value.get("message", ""))
-    if issubclass(kind, datetime):
-        return parse_instant(value)
-    if issubclass(kind, timedelta):
-        return parse_duration(value)
-    if dataclasses.is_dataclass(kind):
-        return _record(value, kind)
-    if issubclass(kind, Enum | Decimal | float):
-        return kind(value)
-    return value
-
-
-def _record(plain: Mapping[str, Any], kind: Any) -> Any:
-    hints = _hints(kind)
-    values = {name: from_plain(plain[key], hint) for name, (key, hint) in hints.items() if key in plain}
-    missing = {name: None for name, (_, hint) in hints.items() if name not in values and _is_required(kind, name)}
-    return kind(**values, **missing)
-
-
-@cache
-def _hints(kind: type) -> dict[str, tuple[str, Any]]:
-    hints = get_type_hints(kind)
-    names = [field.name for field in dataclasses.fields(kind) if field.init and field.name not in _LEFT_OUT]
-    return {name: (to_camel(name), hints[name]) for name in names}
-
-
-@cache
-def _is_required(kind: type, name: str) -> bool:
-    field = next(each for each in dataclasses.fields(kind) if each.name == name)
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 @cache

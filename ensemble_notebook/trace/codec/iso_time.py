@@ -1,4 +1,8 @@
-"""Instants and durations as the JSON of a trace has them (T11): ISO 8601, in UTC with ``Z``; hours, never days."""
+"""Instants and durations as the JSON of a trace has them (T11): ISO 8601, in UTC with ``Z``; hours, never days.
+
+Durations are read by pydantic, see `record_reader`. Written here, because pydantic writes days; instants are read here,
+because the standard library does it but for digits beyond microseconds.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-_DURATION: Final = re.compile(r"(-?)P(?:(\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?\d+)(?:\.(\d+))?S)?)?")
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -40,24 +43,3 @@ def format_duration(duration: timedelta) -> str:
     if seconds or fraction or not text:
         text += f"{seconds}.{fraction:06}".rstrip("0").rstrip(".") + "S"
     return f"{sign}PT{text}"
-
-
-def parse_duration(text: str) -> timedelta:
-    """The duration that a text names; digits beyond microseconds are cut.
-
-    Raises:
-        ValueError: it is none.
-    """
-    match = _DURATION.fullmatch(text)
-    if match is None or text.endswith(("P", "T")):
-        raise ValueError(f"{text!r} is no ISO 8601 duration")
-    sign, days, hours, minutes, seconds, fraction = match.groups()
-    microseconds = int(((fraction or "") + "000000")[:6])
-    duration = timedelta(
-        days=int(days or 0),
-        hours=int(hours or 0),
-        minutes=int(minutes or 0),
-        seconds=int(seconds or 0),
-        microseconds=-microseconds if (seconds or "").startswith("-") else microseconds,
-    )
-    return -duration if sign else duration

@@ -15,7 +15,7 @@ from typing import Any
 from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.errors import TraceFormatError
-from ensemble_notebook.trace.codec.event_codec import event_from_plain, from_plain
+from ensemble_notebook.trace.codec.record_reader import read_event, read_value
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.formats.agentensemble_import import import_events
 
@@ -91,12 +91,12 @@ def _read_document(document: dict[str, Any], path: Path) -> SavedTrace:
     events: list[Event] = []
     for place, plain in enumerate(plain_events):
         with _locate_damage(path, f"events[{place}]"):
-            event = event_from_plain(plain, run_id)
+            event = read_event(plain, run_id)
             events += [] if event is None else [event]
     with _locate_damage(path, "spans"):
         prices = {span["spanId"]: _read_price(span) for span in document["spans"] if "cost" in span}
     with _locate_damage(path, "costConfiguration"):
-        cost = from_plain(document.get("costConfiguration"), CostConfiguration)
+        cost = read_value(document.get("costConfiguration"), CostConfiguration | None)
     with _locate_damage(path, "events"):
         return _fold_whole(events, cost, prices)
 

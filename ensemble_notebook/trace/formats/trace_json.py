@@ -23,7 +23,7 @@ from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.run_parts import RunParts
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Message, Span
-from ensemble_notebook.trace.tables.columns import SPANS
+from ensemble_notebook.trace.tables.frame_tables import SPANS
 from ensemble_notebook.trace.task_traces import (
     DelegationTrace,
     LlmInteraction,

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.columns import DELEGATIONS, PHASES, REVIEWS, RUNS, SPANS, TASKS
+from ensemble_notebook.trace.tables.frame_tables import DELEGATIONS, PHASES, REVIEWS, RUNS, SPANS, TASKS
 from ensemble_notebook.trace.tables.table import Column, Table, attribute_reader
 
 VERSION: Final = 2

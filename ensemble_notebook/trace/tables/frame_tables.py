@@ -1,0 +1,315 @@
+"""The tables of a trace: every frame, with its grain and its columns in order (T20, T21)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.trace.spans.span import Message
+from ensemble_notebook.trace.tables.columns import (
+    CHAIN,
+    COUNTS,
+    ERROR,
+    LEAF_USAGE,
+    MODEL,
+    SPAN_ID,
+    STATUS,
+    SUMS,
+    TIMES,
+    WHERE,
+)
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, attribute_reader
+
+
+def _format_arguments(message: Message) -> str | None:
+    return "; ".join(f"{call.name}({call.arguments})" for call in message.tool_calls) or None
+
+
+def _task_counter(status: SpanStatus) -> Callable[[Any], int]:
+    """How a record of a run gives how many tasks of the plan are in a status."""
+    return lambda record: int(record.fold.tree.task_counts[status])
+
+
+SPANS: Final = Table(
+    "interval of the run: the run itself, phases, tasks (delegated ones, too), turns, LLM calls, attempts, waits, tool "
+    "calls, delegations, reviews, guardrails and memory operations. Tokens and cost are on the leaves alone, so that a "
+    "plain sum is right",
+    SPAN_ID,
+    (
+        Column("run_id", "category", "of the run"),
+        Column("parent_id", "string", "span_id of the span around it, NA for the run"),
+        Column("seq", "Int64", "number of the event that started it"),
+        Column("depth", "Int64", "how many spans are around it"),
+        Column(
+            "kind",
+            "category",
+            "as in the list above: run, phase, task, turn, llm, ...",
+            "kind.value",
+            "Kind",
+            is_nullable=False,
+        ),
+        Column("name", "category", "of the phase, task, model or tool; else its kind and number", is_nullable=False),
+        *WHERE,
+        *TIMES,
+        Column("self_ms", "Float64", "the part of duration_ms in which it was not over and no child was running"),
+        Column("wait_kind", "category", "what a wait waits for: rate_limit, budget or startup"),
+        Column("queue_ms", "Float64", "a task was ready and waited for a free place"),
+        Column("backoff_ms", "Float64", "the wait after a failed attempt"),
+        Column("human_wait_ms", "Float64", "of a review: nothing but its answer was missing"),
+        Column("time_to_first_token_ms", "Float64", "of an LLM call that streamed"),
+        STATUS,
+        *ERROR,
+        Column("reason", "string", "why it was skipped or refused"),
+        Column("attempt", "Int64", "its number, from 1; of an LLM call or of a task sent back, how many there were"),
+        Column("max_attempts", "Int64", "how many were allowed"),
+        Column("retry_reason", "category", "why another attempt followed"),
+        *MODEL,
+        Column("finish_reason", "category", "why the model stopped, as the provider says"),
+        *LEAF_USAGE,
+        Column("usage_leaf", "boolean", "True for the rows that hold tokens and cost: the attempts"),
+        Column("tool", "category", "name of the tool"),
+        Column("tool_call_id", "string", "the model's id of the tool call"),
+        Column("outcome", "category", "of a tool call: success, failure or skipped_max_iterations"),
+        Column("delegate_to", "category", "of a delegation: role of the worker"),
+        Column("review_decision", "category", "of a review: approve, edit, retry, reject or exit_early"),
+        *CHAIN,
+        Column("attributes", "object", "dict of what only its kind has, NA where there is nothing"),
+    ),
+)
+
+PHASES: Final = Table(
+    "phase, those that never ran included",
+    SPAN_ID,
+    (
+        Column("phase", "category", "name"),
+        Column("after", "object", "names of its predecessors", "depends_on", "readonly string[]", is_nullable=False),
+        STATUS,
+        *TIMES,
+        *ERROR,
+        Column("reason", "string", "why it was skipped"),
+        *COUNTS,
+        *SUMS,
+        *CHAIN,
+    ),
+)
+
+TASKS: Final = Table(
+    "task of the plan, those that never ran included, and task that reviewed a phase; delegated work counts in the "
+    "task that it was done for, and has rows of its own in delegations",
+    SPAN_ID,
+    (
+        Column("task", "category", "name"),
+        Column("phase", "category", "name of its phase, NA in a flat ensemble"),
+        Column("agent", "category", "role of the agent, 'Handler' for a handler"),
+        Column("depends_on", "object", "names of the tasks that it waited for", type_name="readonly string[]"),
+        STATUS,
+        *TIMES,
+        Column("self_ms", "Float64", "the part of duration_ms in which it was not over and no turn or other step ran"),
+        Column("queue_ms", "Float64", "it was ready and waited for a free place"),
+        Column("attempt", "Int64", "how often it was done, where it was sent back; else NA"),
+        Column("is_fallback", "boolean", "a fallback agent took over"),
+        *ERROR,
+        Column("reason", "string", "why it was skipped"),
+        *COUNTS,
+        *SUMS,
+        *CHAIN,
+        Column("description", "string", "resolved, secrets masked"),
+        Column("output", "string", "the final text, secrets masked"),
+    ),
+)
+
+LLM_CALLS: Final = Table(
+    "LLM call: one reply that was asked for, whatever it took to get it",
+    SPAN_ID,
+    (
+        *WHERE,
+        STATUS,
+        *MODEL,
+        *TIMES,
+        Column("latency_ms", "Float64", "time of the last attempt alone"),
+        Column("time_to_first_token_ms", "Float64", "until the first streamed piece; NA when not streamed"),
+        Column("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms"),
+        Column("attempt_count", "Int64", "physical requests", "totals.llm_attempt_count"),
+        Column("max_attempts", "Int64", "how many were allowed"),
+        Column("finish_reason", "category", "why the model stopped, as the provider says"),
+        Column("tool_call_count", "Int64", "tool calls that the reply asks for", "tool_request_count"),
+        Column("tool_wait_ms", "Float64", "how long its agent then waited for those tools", "totals.tool_wait_ms"),
+        *SUMS,
+        *ERROR,
+        *CHAIN,
+    ),
+)
+
+ATTEMPTS: Final = Table(
+    "attempt: one physical request, also when it failed",
+    SPAN_ID,
+    (
+        Column("llm_id", "string", "span_id of the LLM call", "parent_id"),
+        *WHERE,
+        Column("attempt", "Int64", "its number, from 1"),
+        Column("max_attempts", "Int64", "how many were allowed"),
+        STATUS,
+        Column("retry_reason", "category", "why another attempt followed"),
+        Column("backoff_ms", "Float64", "the wait before that one"),
+        *MODEL,
+        *TIMES,
+        *LEAF_USAGE,
+        *ERROR,
+        *CHAIN,
+    ),
+)
+
+TOOL_CALLS: Final = Table(
+    "tool call that a model asked for, refused ones included",
+    SPAN_ID,
+    (
+        *WHERE,
+        Column("tool", "category", "name"),
+        Column("tool_call_id", "string", "the model's id of the call"),
+        Column("outcome", "category", "success, failure or skipped_max_iterations; NA while running and if cancelled"),
+        STATUS,
+        *TIMES,
+        Column("arguments", "string", "JSON text, secrets masked", "input"),
+        Column("result", "string", "the text that the model got, secrets masked", "output"),
+        *ERROR,
+        *CHAIN,
+    ),
+)
+
+MESSAGES: Final = Table(
+    "message between an agent and its model: prompts, replies, tool results",
+    Column("message", "Int64", "its number in the run, from 0", "number"),
+    (
+        Column("seq", "Int64", "number of the event that brought it"),
+        Column("span_id", "string", "where it arose: task, correcting turn, LLM call or tool call", "span.span_id"),
+        *(Column(each.name, each.dtype, each.meaning, f"span.{each.name}") for each in WHERE),
+        Column("time", UTC_TIME, "when it arose"),
+        Column("role", "category", "system, user, assistant or tool"),
+        Column("name", "category", "of the tool, for a tool's result"),
+        Column("text", "string", "secrets masked"),
+        Column("characters", "Int64", "length of the text", lambda message: len(message.text)),
+        Column("tool_calls", "string", "what a reply asks for, as name(arguments)", _format_arguments),
+        Column("tool_call_id", "string", "which request a tool's result answers", "span.tool_call_id"),
+    ),
+)
+
+DELEGATIONS: Final = Table(
+    "delegation that an agent asked for, refused ones included",
+    SPAN_ID,
+    (
+        Column("delegation_id", "string", "id of request and response"),
+        Column("phase", "category", "name of the phase, NA in a flat ensemble"),
+        Column("task", "category", "name of the task in which it was asked for"),
+        Column("delegator", "category", "role of who asked", attribute_reader("delegator")),
+        Column("delegate_to", "category", "role of the worker"),
+        Column(
+            "depth",
+            "Int64",
+            "1 for what the agent of a task asks for, 2 for what its worker does, ...",
+            attribute_reader("depth"),
+        ),
+        Column("priority", "category", "as the request says", attribute_reader("priority")),
+        STATUS,
+        Column("response", "category", "success, failure or partial; NA while running", attribute_reader("status")),
+        Column("reason", "string", "why it was refused"),
+        *TIMES,
+        Column("request", "string", "what was asked, as the worker got it; secrets masked", "input"),
+        Column("result", "string", "what the worker answered, secrets masked", "output"),
+        *ERROR,
+        *COUNTS,
+        *SUMS,
+        *CHAIN,
+    ),
+)
+
+REVIEWS: Final = Table(
+    "review: a person, or what stands for one, was asked",
+    SPAN_ID,
+    (
+        Column("phase", "category", "name of the phase, NA in a flat ensemble"),
+        Column("task", "category", "name of the task; NA for a phase"),
+        Column("agent", "category", "role of who did or will do what is looked at"),
+        Column(
+            "subject",
+            "category",
+            "task, output, tool, question or phase",
+            attribute_reader("subject"),
+            is_nullable=False,
+        ),
+        Column("tool", "category", "name of the tool, for a tool call", attribute_reader("tool")),
+        STATUS,
+        *TIMES,
+        Column("human_wait_ms", "Float64", "nothing but the answer was missing"),
+        Column("text", "string", "what was shown, secrets masked", "input", is_nullable=False, longest=2_000),
+        Column("review_decision", "category", "approve, edit, retry, reject or exit_early; NA without an answer"),
+        Column("answer", "string", "the edited text, the feedback or the reason, secrets masked", "output"),
+        Column("is_timeout", "boolean", "nobody answered in time", attribute_reader("is_timeout")),
+        *ERROR,
+        *CHAIN,
+    ),
+)
+
+ERRORS: Final = Table(
+    "span that ended in an error; one failure has a row on each level that it went through",
+    SPAN_ID,
+    (
+        Column("seq", "Int64", "number of the event that reported it", "end_seq"),
+        Column("time", UTC_TIME, "when", "end_time"),
+        Column("kind", "category", "of the span", "kind.value"),
+        Column("name", "category", "of the span"),
+        *WHERE,
+        *ERROR,
+        Column("is_origin", "boolean", "the failure began here"),
+        Column(
+            "is_retried", "boolean", "an attempt that was followed by another one", lambda span: bool(span.retry_reason)
+        ),
+        Column("attempt", "Int64", "its number, for an attempt"),
+        Column("model", "category", "that was asked", "model_requested"),
+        Column("tool", "category", "name of the tool"),
+    ),
+)
+
+RUNS: Final = Table(
+    "run. Its time is told apart: wall_ms = active_ms + human_wait_ms + idle_ms",
+    Column("run_id", "string", "unique", "fold.run_id", is_nullable=False),
+    (
+        Column("name", "category", "of the ensemble", "fold.name"),
+        Column("workflow", "category", "of the ensemble", "fold.workflow"),
+        Column("status", "category", "how the run ended, or stands", "fold.status.value", "RunStatus", False),
+        Column(
+            "exit_reason",
+            "category",
+            "why it ended",
+            lambda each: each.fold.exit_reason and each.fold.exit_reason.value,
+        ),
+        Column("capture_mode", "category", "off, standard or full", "fold.capture_mode.value"),
+        Column("replayed_from", "string", "the recording that answered in place of models", "fold.replayed_from"),
+        Column("start_time", UTC_TIME, "when it started", "run.start_time"),
+        Column("end_time", UTC_TIME, "when it ended", "run.end_time"),
+        Column("wall_ms", "Float64", "from start to end"),
+        Column("active_ms", "Float64", "something was at work: a request, a tool, a handler, a guardrail or memory"),
+        Column("human_wait_ms", "Float64", "nothing was at work, and a review was open"),
+        Column("idle_ms", "Float64", "neither: waits for rate limits and startups, back-off, the engine itself"),
+        Column("work_ms", "Float64", "of all that was at work; side by side adds up"),
+        Column("parallelism", "Float64", "work_ms / active_ms"),
+        Column("max_concurrency", "Int64", "the limit of tasks at the same time", "fold.max_concurrency"),
+        *(
+            Column(
+                f"tasks_{name}",
+                "Int64",
+                f"tasks of the plan that {meaning}",
+                _task_counter(status),
+                is_nullable=False,
+            )
+            for name, status, meaning in (
+                ("done", SpanStatus.OK, "completed"),
+                ("failed", SpanStatus.ERROR, "failed"),
+                ("skipped", SpanStatus.SKIPPED, "were skipped"),
+                ("cancelled", SpanStatus.CANCELLED, "were cancelled"),
+            )
+        ),
+        *(each for each in COUNTS if each.name != "human_wait_ms"),
+        *SUMS,
+    ),
+)
