@@ -11,6 +11,18 @@ beforeEach(() => {
 });
 afterEach(() => page.close());
 
+it("lists how a task was declared, whatever its fields are called", async () => {
+  const settings = { timeout: "90 s", max_output_retries: 0, priority: true };
+  const rows = [row({ span_id: "t", kind: "task", name: "draft", start_ms: 0, end_ms: 900, settings })];
+  page.kernel.snapshot = wire(snapshot({ run: run({}), phases: [], rows }));
+  page.show();
+  await page.nextFrame();
+  page.place.querySelector<HTMLElement>(".et-row")?.click();
+  await page.nextFrame();
+  const facts = [...page.place.querySelectorAll(".et-facts-list > div")].map((fact) => fact.textContent);
+  expect(facts).toEqual(expect.arrayContaining(["Timeout90 s", "Max output retries0", "Prioritytrue"]));
+});
+
 it("words money in the currency of the run, in its head, its facts and its tables", async () => {
   const rows = [
     row({ span_id: "t", kind: "task", name: "draft", start_ms: 0, end_ms: 900, cost: 0.75, currency: "EUR", input_tokens: 4100 }),
