@@ -93,7 +93,7 @@ class EndRun:
     """Everything is resolved; always the last one."""
 
 
-Command = (
+NodeCommand = (
     StartTask
     | QueueTask
     | CancelTask
@@ -105,5 +105,6 @@ Command = (
     | RetryPhase
     | EndPhase
     | SkipPhase
-    | EndRun
 )
+
+Command = NodeCommand | EndRun

@@ -1,0 +1,241 @@
+"""Carries out what the scheduler commands for tasks and phases, and tells it how the work on them ended.
+
+Knows nothing of how a run as a whole begins and ends; see `driver`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ensemble_notebook.domain.definitions.enums import ExitReason
+from ensemble_notebook.domain.definitions.review import ReviewDecision, Verdict
+from ensemble_notebook.domain.events import PhaseEnded, PhaseRetried, PhaseSkipped, PhaseStarted
+from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
+from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
+from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.lifecycle.task_lifecycle import (
+    TaskEnding,
+    emit_task_ended,
+    emit_task_skipped,
+    emit_task_started,
+)
+from ensemble_notebook.engine.run.condition_evaluator import ConditionEvaluator
+from ensemble_notebook.engine.run.node_tasks import Node, NodeTasks
+from ensemble_notebook.engine.run.phase_review import PhaseReviewer
+from ensemble_notebook.engine.run.run_result import RunResult
+from ensemble_notebook.engine.run.run_spans import RunSpans
+from ensemble_notebook.engine.run.task_resolver import TaskResolver
+from ensemble_notebook.engine.scheduling.scheduler_commands import (
+    CancelReview,
+    CancelTask,
+    EndPhase,
+    NodeCommand,
+    QueueReview,
+    QueueTask,
+    RetryPhase,
+    ReviewPhase,
+    SkipPhase,
+    SkipTask,
+    StartPhase,
+    StartTask,
+)
+from ensemble_notebook.engine.scheduling.scheduler_inputs import (
+    PhaseApproved,
+    PhaseRejected,
+    PhaseReviewAborted,
+    PhaseSentBack,
+    RunningTaskSkipped,
+    SchedulerInput,
+    TaskEndedWithoutOutput,
+    TaskSucceeded,
+)
+from ensemble_notebook.engine.specs.run_spec import RunSpec
+from ensemble_notebook.engine.task.task_runner import TaskRunner
+from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+from ensemble_notebook.errors import BudgetExceededError, summarize_error
+
+
+class CommandExecutor:
+    """Acts on the tasks and phases of one run.
+
+    Args:
+        spec: the run.
+        stream: tells how long tasks wait for a place.
+        spans: of the run; what happens to tasks and phases is emitted there.
+        runner: works on tasks.
+        caller: calls the user's conditions.
+        result: takes in what came of tasks and phases.
+        node_tasks: the asyncio tasks of the run.
+        advance: tells the scheduler what happened.
+        close: lets nothing new start.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        stream: EventStream,
+        spans: RunSpans,
+        runner: TaskRunner,
+        caller: FunctionCaller,
+        result: RunResult,
+        node_tasks: NodeTasks,
+        *,
+        advance: Callable[[SchedulerInput], None],
+        close: Callable[[ExitReason], None],
+    ) -> None:
+        self._spec = spec
+        self._graph = spec.graph
+        self._stream = stream
+        self._spans = spans
+        self._runner = runner
+        self._reviewer = PhaseReviewer(runner, spec.inputs)
+        self._conditions = ConditionEvaluator(spec.graph, caller)
+        self._resolver = TaskResolver(spec.graph, spec.plan, result.outputs)
+        self._result = result
+        self._node_tasks = node_tasks
+        self._advance = advance
+        self._close = close
+        self._queued_at: dict[Node, float] = {}
+
+    def execute(self, command: NodeCommand) -> None:
+        """Do what the scheduler wants done with a task or a phase."""
+        match command:
+            case StartTask(index):
+                self._start_task(self._graph.tasks[index])
+            case QueueTask(index):
+                self._queued_at[self._graph.tasks[index]] = self._stream.offset_s()
+            case CancelTask(index):
+                self._node_tasks.cancel(self._graph.tasks[index])
+            case SkipTask(index, reason):
+                emit_task_skipped(self._spans.tasks[index], reason)
+                self._note_skipped(self._graph.tasks[index], reason)
+            case _:
+                self._execute_on_phase(command, self._graph.phases[command.phase], self._spans.phases[command.phase])
+
+    def _execute_on_phase(self, command: NodeCommand, phase: PhaseNode, span: SpanEmitter) -> None:
+        match command:
+            case StartPhase():
+                span.emit(PhaseStarted)
+            case QueueReview():
+                self._queued_at[phase] = self._stream.offset_s()
+            case ReviewPhase():
+                self._review(phase, span)
+            case CancelReview():
+                self._node_tasks.cancel(phase)
+            case RetryPhase():
+                self._result.forget({index: self._graph.tasks[index].name for index in phase.tasks})
+                revision = self._resolver.get_revision(phase)
+                span.emit(PhaseRetried, attempt=revision.attempt, feedback=revision.feedback)
+            case EndPhase(_, status, is_cancelled):
+                span.emit(PhaseEnded, status=status, is_cancelled=is_cancelled)
+            case SkipPhase(_, reason):
+                span.emit(PhaseSkipped, reason=reason)
+                self._result.skipped.append(Skipped(name=phase.name, kind="phase", reason=reason))
+
+    def _start_task(self, node: TaskNode) -> None:
+        span, planned = self._spans.tasks[node.index], self._spec.plan.tasks[node.index]
+        emit_task_started(
+            span,
+            agent=planned.agent,
+            description=planned.description,
+            queued_s=self._take_queued_s(node),
+            index=node.index,
+            total=len(self._graph.tasks),
+        )
+        fault = self._conditions.find_fault(node.when)
+        if fault is None and node.phase is not None:
+            fault = self._conditions.find_fault(self._graph.phases[node.phase].when)
+        work = self._runner.run(self._resolver.resolve(node), span) if fault is None else _fail(fault)
+        self._node_tasks.start(node, work, self._end_task)
+
+    def _take_queued_s(self, node: Node) -> float:
+        now = self._stream.offset_s()
+        return now - self._queued_at.pop(node, now)
+
+    def _end_task(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
+        """Take in how the work on a task ended."""
+        ending = TaskEnding.from_asyncio(task)
+        self._close_if_budget_is_used_up(ending)
+        if ending.output is not None:
+            self._result.outputs[node.index] = ending.output
+        elif ending.error is None:
+            self._note_skipped(node, ending.reason)
+        else:
+            self._note_failed(node, ending)
+        emit_task_ended(self._spans.tasks[node.index], node.role, ending)
+        if ending.output is None:
+            is_skipped = ending.error is None
+            self._advance(RunningTaskSkipped(node.index) if is_skipped else TaskEndedWithoutOutput(node.index))
+        elif self._conditions.has_conditions(node.index):
+            work = self._conditions.evaluate(node.index, ending.output)
+            self._node_tasks.start(node, work, self._end_conditions)
+        else:
+            self._advance(TaskSucceeded(node.index))
+
+    def _end_conditions(self, node: TaskNode, task: asyncio.Task[frozenset[int]]) -> None:
+        """The conditions on the output of a task are decided, unless the run was stopped meanwhile."""
+        self._advance(TaskSucceeded(node.index, frozenset() if task.cancelled() else task.result()))
+
+    def _note_skipped(self, node: TaskNode, reason: str) -> None:
+        self._resolver.note_absence(node.index, f"it was skipped ({reason})")
+        self._result.skipped.append(Skipped(name=node.name, kind="task", reason=reason))
+
+    def _note_failed(self, node: TaskNode, ending: TaskEnding) -> None:
+        assert ending.error is not None
+        if ending.is_cancelled:
+            self._result.cancelled.append(node.index)
+        else:
+            self._result.failures.append(Failure(name=node.name, agent_role=node.role, error=ending.error))
+        self._resolver.note_absence(node.index, f"it failed ({summarize_error(ending.error)})")
+
+    def _close_if_budget_is_used_up(self, ending: TaskEnding) -> None:
+        """The first task or review that the budget ends closes the run (E36)."""
+        if isinstance(ending.abandonment, BudgetExceededError):
+            self._close(ExitReason.BUDGET_EXCEEDED)
+
+    def _review(self, phase: PhaseNode, span: SpanEmitter) -> None:
+        outputs = self._resolver.find_outputs(phase.tasks)
+        attempt, queued_s = self._resolver.count_attempts(phase), self._take_queued_s(phase)
+        work = self._reviewer.review(phase, outputs, attempt, queued_s, span)
+        self._node_tasks.start(phase, work, self._end_review)
+
+    def _end_review(self, phase: PhaseNode, task: asyncio.Task[ReviewDecision]) -> None:
+        """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase (E27)."""
+        if task.cancelled():
+            self._advance(PhaseReviewAborted(phase.index))
+        elif (error := task.exception()) is not None:
+            ending = TaskEnding.from_error(error)
+            self._close_if_budget_is_used_up(ending)
+            if ending.abandonment is not None:
+                self._advance(PhaseReviewAborted(phase.index))
+                return
+            role = "Reviewer" if phase.reviewer is None else phase.reviewer.role
+            self._result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
+            self._advance(PhaseRejected(phase.index))
+        elif task.result().verdict is Verdict.RETRY:
+            self._resolver.send_back(phase, task.result().text)
+            self._advance(PhaseSentBack(phase.index))
+        else:
+            self._advance(PhaseApproved(phase.index))
+
+    def leave_uncancelled(self) -> None:
+        """What ignored its cancellation is left to itself, so that a second interrupt is never needed."""
+        for node in self._node_tasks.detach():
+            what = "Task" if isinstance(node, TaskNode) else "The review of phase"
+            message = f"{what} {node.name!r} ignored its cancellation and is left to itself."
+            self._spans.warn(message)
+            if isinstance(node, PhaseNode):
+                self._advance(PhaseReviewAborted(node.index))
+            elif node.index in self._result.outputs:
+                self._advance(TaskSucceeded(node.index))
+            else:
+                ending = TaskEnding(error=asyncio.CancelledError())
+                self._note_failed(node, ending)
+                emit_task_ended(self._spans.tasks[node.index], node.role, ending)
+                self._advance(TaskEndedWithoutOutput(node.index))
+
+
+async def _fail(error: Exception) -> TaskOutput:
+    """In place of the work of a task that can't be begun."""
+    raise error
