@@ -52,7 +52,8 @@ class AgentRequest:
     is_fallback: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen, as is no value that is made for each task: setting the fields of a frozen one takes several times as long.
+@dataclass(slots=True, kw_only=True)
 class WorkResult:
     """What came of the work of an agent, or of a handler in place of one.
 

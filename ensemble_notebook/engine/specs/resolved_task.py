@@ -26,7 +26,8 @@ class Revision:
     feedback: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: one is made for each task, and setting the fields of a frozen one takes several times as long.
+@dataclass(slots=True, kw_only=True)
 class ResolvedTask:
     """One start of a task.
 

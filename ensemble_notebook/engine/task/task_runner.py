@@ -138,6 +138,8 @@ class TaskRunner:
             duration=timedelta(seconds=self._clock.monotonic() - started),
             tool_call_count=work.tool_call_count,
         )
+        if not work.node.task.output_guardrails and not self._gates.is_open:
+            return output, None
         return await self._check_output(work, output)
 
     async def _check_output(self, work: TaskWork, output: TaskOutput) -> tuple[TaskOutput, str | None]:
@@ -146,8 +148,6 @@ class TaskRunner:
         if task.output_guardrails:
             checks = run_guardrails("output", task.output_guardrails, output, self._caller, work.span)
             await work.deadline.limit(checks, "its output guardrails")
-        if not self._gates.is_open:
-            return output, None
         reviewed, feedback = await self._gates.ask_after(work.resolved, output, work.span)
         if reviewed is not output and task.output_type is not None:
             value = get_output_format(task.output_type).read_or_fail(reviewed.raw)

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.definitions.tool import TaskInput
-from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.engine.agent.agent_loop import AgentLoop
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
@@ -23,6 +22,7 @@ class TaskWork:
     """The state of one started task.
 
     Attributes:
+        node: the task.
         resolved: what the task was given; a review before it may have edited its description.
         memory: what was read for it.
         span: of the task.
@@ -30,20 +30,16 @@ class TaskWork:
         deadline: the time that an attempt has.
     """
 
-    __slots__ = ("_loops", "deadline", "memory", "resolved", "revision", "span")
+    __slots__ = ("_loops", "deadline", "memory", "node", "resolved", "revision", "span")
 
     def __init__(self, resolved: ResolvedTask, memory: MemoryEntries, span: SpanEmitter) -> None:
+        self.node = resolved.node
         self.resolved = resolved
         self.memory = memory
         self.span = span
         self.revision = resolved.revision
         self.deadline = TaskDeadline(resolved.node.task.timeout)
         self._loops: list[AgentLoop] = []
-
-    @property
-    def node(self) -> TaskNode:
-        """The task."""
-        return self.resolved.node
 
     @property
     def tool_call_count(self) -> int:
