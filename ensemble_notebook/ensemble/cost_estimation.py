@@ -143,9 +143,8 @@ class _Estimator:
         task = node.task
         description, expected = render(task.description, self._values), render(task.expected_output, self._values)
         instructions = "" if task.output_type is None else get_output_format(task.output_type).instructions
-        goal = description if task.agent is None and agent is node.agent else agent.goal
         tools = Toolbox((*agent.tools, *task.tools)).specs
-        texts = [write_system_prompt(agent, goal), write_user_prompt(description, expected, output_format=instructions)]
+        texts = [write_system_prompt(agent), write_user_prompt(description, expected, output_format=instructions)]
         texts += [json.dumps([tool.name, tool.description, dict(tool.parameters)], default=str) for tool in tools]
         if self._has_manager:
             team = [member.agent for member in self._graph.team]
@@ -163,7 +162,7 @@ class _Estimator:
         tools = Toolbox(agent.tools).specs
         size = _size(
             [
-                write_system_prompt(agent, agent.goal),
+                write_system_prompt(agent),
                 *(json.dumps(dict(tool.parameters), default=str) for tool in tools),
             ]
         )

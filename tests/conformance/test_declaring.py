@@ -165,8 +165,10 @@ def test_e2_an_agentless_task_gets_an_agent_from_its_verb_for_no_model_call(desc
     llm = scripted("Done.")
     output = run(Task.of(description), llm=llm)
     assert output.task_outputs[0].agent_role == role
-    assert prompts(output)[0][0].startswith(f"You are {role}.\n\nYour personal goal is: {description}\n")
+    system, user = prompts(output)[0]
+    assert system.startswith(f"You are {role}.\n\nYour personal goal is: ")
     assert len(llm.calls) == 1
+    assert f"## Task\n{description}\n" in user
 
 
 # --- E3, E4, E5 ---

@@ -32,6 +32,7 @@ from ensemble_notebook.domain.events import (
     ToolCallStarted,
     TurnStarted,
 )
+from ensemble_notebook.domain.planning.agent_derivation import derive_agent
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.testing.trace_invariants import violations
@@ -601,7 +602,7 @@ def test_without_a_list_of_agents_the_peers_are_those_of_the_tasks() -> None:
     }
     result, _ = perform(made, plays)
     assert result.outputs[0].raw.splitlines() == [
-        "Your personal goal is: Write tides",
+        f"Your personal goal is: {derive_agent('Write').goal}",
         "Error: There is no agent 'Stand-in'. Available: 'Helper', 'Writer'",
     ]
 

@@ -32,6 +32,7 @@ from ensemble_notebook.domain.events import (
     TaskStarted,
     ToolCallCompleted,
 )
+from ensemble_notebook.domain.planning.agent_derivation import derive_agent
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import AgentExecutionError, ConstraintViolationError, MaxIterationsExceededError
 from ensemble_notebook.testing.trace_invariants import violations
@@ -116,7 +117,7 @@ def test_the_prompts_list_every_worker_and_every_task_e22() -> None:
     assert prompts.system_prompt.endswith(
         "\n\n## Workers\n"
         "### Helper\nGoal: Be Helper\nBackground: Old hand\n"
-        "### Writer\nGoal: Write it\n\n"
+        f"### Writer\nGoal: {derive_agent('Write it').goal}\n\n"
         "## Rules\n- Delegate at least once to each of: 'Helper'.\n- Delegations in total: at most 4."
     )
     assert prompts.user_prompt == (

@@ -30,7 +30,7 @@ def output(raw: str, role: str = "Researcher", description: str = "Find facts") 
 
 
 def test_a_plain_agent_is_introduced_by_role_and_goal() -> None:
-    lines = write_system_prompt(WRITER, "Write well").split("\n")
+    lines = write_system_prompt(WRITER).split("\n")
     assert lines[:4] == ["You are Writer.", "", "Your personal goal is: Write well", ""]
     assert len(lines) == 6
     assert "expected output" in lines[4]
@@ -39,7 +39,7 @@ def test_a_plain_agent_is_introduced_by_role_and_goal() -> None:
 
 def test_background_and_format_have_their_places() -> None:
     agent = Agent(role="Writer", goal="Write well", background="Ten years in print.", response_format="Markdown")
-    lines = write_system_prompt(agent, agent.goal).split("\n")
+    lines = write_system_prompt(agent).split("\n")
     assert lines[:3] == ["You are Writer.", "Ten years in print.", ""]
     assert lines[-1] == "Output format instructions: Markdown"
 
@@ -47,12 +47,12 @@ def test_background_and_format_have_their_places() -> None:
 @pytest.mark.parametrize("background", [None, "", "  \n"])
 def test_a_blank_background_or_format_leaves_no_trace(background: str | None) -> None:
     agent = Agent(role="Writer", goal="Write well", background=background, response_format=" ")
-    assert write_system_prompt(agent, agent.goal) == write_system_prompt(WRITER, WRITER.goal)
+    assert write_system_prompt(agent) == write_system_prompt(WRITER)
 
 
 def test_no_line_ends_in_a_space() -> None:
     agent = Agent(role="Writer ", goal="Write well\n", background="Old. ", response_format="Markdown ")
-    assert all(line == line.rstrip() for line in write_system_prompt(agent, agent.goal).split("\n"))
+    assert all(line == line.rstrip() for line in write_system_prompt(agent).split("\n"))
 
 
 def test_a_task_without_context_has_two_sections() -> None:

@@ -25,6 +25,23 @@ _ROLES: Final = {
     "Calculator": "calculate compute count sum estimate",
     "Advisor": "recommend suggest advise propose decide choose answer",
 }
+_GOALS: Final = {
+    "Researcher": "Find facts that are relevant, and can be relied on.",
+    "Writer": "Write texts that are clear, and fit those who read them.",
+    "Analyst": "Find out what the facts mean, and say how sure that is.",
+    "Editor": "Make texts better without changing what they say.",
+    "Summarizer": "Say in few words what matters, and leave nothing out that does.",
+    "Reviewer": "Judge work fairly, and say exactly what is wrong with it.",
+    "Planner": "Make plans that can be carried out, step by step.",
+    "Designer": "Design what is simple to use, and does what it is for.",
+    "Developer": "Write code that is correct, and easy to read.",
+    "Tester": "Find out what works and what does not, and show how.",
+    "Translator": "Translate faithfully, into natural language.",
+    "Extractor": "Take out exactly what was asked for, as it stands in the source.",
+    "Calculator": "Compute exactly, and check the result.",
+    "Advisor": "Give advice that can be followed, with its reasons.",
+    "Agent": "Do the task well.",
+}
 _ROLE_OF_VERB: Final = {verb: role for role, verbs in _ROLES.items() for verb in verbs.split()}
 _WORD: Final = re.compile(r"[A-Za-z]+")
 
@@ -43,5 +60,6 @@ def make_role_slug(role: str) -> str:
 
 
 def derive_agent(description: str) -> Agent:
-    """Derive the agent of an agentless task: its goal is the description."""
-    return Agent(role=derive_role(description), goal=description)
+    """Derive the agent of an agentless task. Its goal is that of its role: the user prompt has the task's text."""
+    role = derive_role(description)
+    return Agent(role=role, goal=_GOALS[role])

@@ -107,11 +107,10 @@ class PhaseNode:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TeamMember:
-    """Somebody of a team: an agent, its model, and whether it was derived, its goal thus a template (E2)."""
+    """Somebody of a team: an agent and its model."""
 
     agent: Agent
     llm: Any
-    is_derived: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,15 +22,11 @@ def build_team(ensemble: EnsembleDefinition, graph: Graph) -> tuple[TeamMember, 
         return tuple(TeamMember(agent, resolve_llm(agent, ensemble)) for agent in dict.fromkeys(ensemble.agents))
     named = dict.fromkeys(node.task.agent for node in graph.tasks if node.task.agent is not None)
     taken = {normalize_role(agent.role) for agent in named}
-    derived: dict[str, list[Agent]] = {}
+    derived: dict[str, Agent] = {}
     for node in graph.tasks:
         if node.agent is not None and node.task.agent is None and normalize_role(node.role) not in taken:
-            derived.setdefault(node.role, []).append(node.agent)
-    members = [TeamMember(agent, resolve_llm(agent, ensemble)) for agent in named]
-    for agents in derived.values():
-        agent = replace(agents[0], goal="\n".join(each.goal for each in agents))
-        members.append(TeamMember(agent, resolve_llm(agent, ensemble), is_derived=True))
-    return tuple(members)
+            derived.setdefault(node.role, node.agent)
+    return tuple(TeamMember(agent, resolve_llm(agent, ensemble)) for agent in (*named, *derived.values()))
 
 
 def find_delegators(graph: Graph) -> Iterator[tuple[Agent, Task]]:

@@ -12,6 +12,7 @@ from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.specs.resolved_task import MissingOutput, Revision
 
 LONG_CONTEXT: Final = 10_000
+LONG_HEADING: Final = 200
 
 _CONDUCT: Final = (
     "Satisfy the expected output of your task completely.\n"
@@ -19,12 +20,12 @@ _CONDUCT: Final = (
 )
 
 
-def write_system_prompt(agent: Agent, goal: str) -> str:
-    """Who the agent is. `goal` is the agent's own, or the resolved description that a derived agent works for (E2)."""
+def write_system_prompt(agent: Agent) -> str:
+    """Who the agent is; its texts are resolved (E6)."""
     head = f"You are {agent.role.strip()}."
     if agent.background and agent.background.strip():
         head += f"\n{agent.background.strip()}"
-    text = f"{head}\n\nYour personal goal is: {goal.strip()}\n\n{_CONDUCT}"
+    text = f"{head}\n\nYour personal goal is: {agent.goal.strip()}\n\n{_CONDUCT}"
     if agent.response_format.strip():
         text += f"\nOutput format instructions: {agent.response_format.strip()}"
     return text
@@ -68,12 +69,10 @@ def frame_prompt(
     """
     sections = [_write_memory(scope, entries) for scope, entries in memory.items() if entries]
     if context or missing:
-        blocks = [f"---\n### {each.agent_role}: {each.task_description}\n{each.raw}\n---" for each in context]
-        blocks += [
-            f"---\n### {each.agent_role}: {each.description}\n"
-            f"Not available: {each.reason}. Work with what is there.\n---"
-            for each in missing
-        ]
+        blocks = [_write_block(each.agent_role, each.task_description, each.raw) for each in context]
+        for each in missing:
+            text = f"Not available: {each.reason}. Work with what is there."
+            blocks.append(_write_block(each.agent_role, each.description, text))
         sections.append("\n".join(["## Context from Previous Tasks", *blocks]))
     if given:
         sections.append("\n".join(["## Context", *(f"### {name}\n{text}" for name, text in given.items())]))
@@ -91,6 +90,13 @@ def write_correction_prompt(previous: str, error: str, output_format: str) -> st
         f"Your previous reply could not be read: {error}\n\n## Previous Reply\n{previous}\n\n"
         f"## Output Format\n{output_format}\n\nReply again, with the corrected value and nothing else."
     )
+
+
+def _write_block(role: str, description: str, text: str) -> str:
+    """One output under its heading, which says whose it is and what for; what a task was given is not sent again."""
+    line = " ".join(description.split())
+    heading = line if len(line) <= LONG_HEADING else line[:LONG_HEADING] + "…"
+    return f"---\n### {role}: {heading}\n{text}\n---"
 
 
 def _write_memory(scope: str, entries: Sequence[MemoryEntry]) -> str:

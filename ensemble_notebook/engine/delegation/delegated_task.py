@@ -67,7 +67,7 @@ async def _work(task: DelegatedTask, agent_runner: AgentRunner, clock: Clock, sp
 
 def _make_request(task: DelegatedTask, span: SpanEmitter) -> AgentRequest:
     agent, request = task.member.agent, task.request
-    system_prompt = write_system_prompt(agent, agent.goal)
+    system_prompt = write_system_prompt(agent)
     output_format = _read_schema(request.expected_output_schema)
     # A schema in words is the expected output; one in JSON is held to as an output type.
     expected_output = request.expected_output_schema if output_format is None else None

@@ -33,7 +33,7 @@ class DefaultManagerPrompt:
         self._rules = tuple(_write_rules(constraints))
 
     async def system(self, workers: Sequence[Agent]) -> str:
-        sections = [write_system_prompt(Agent(role=MANAGER_ROLE, goal=MANAGER_GOAL), MANAGER_GOAL), _HOW_TO]
+        sections = [write_system_prompt(Agent(role=MANAGER_ROLE, goal=MANAGER_GOAL)), _HOW_TO]
         sections.append("\n".join(["## Workers", *map(_introduce, workers)]))
         if self._rules:
             sections.append("\n".join(["## Rules", *(f"- {rule}" for rule in self._rules)]))

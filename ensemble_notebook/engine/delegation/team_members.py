@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.hierarchy import normalize_role
-from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.planning.graph import TeamMember
 
 
 class TeamMembers:
-    """Members by role, in any case; of two with the same role, the first. Derived goals are resolved (E2)."""
+    """Members by role, in any case; of two with the same role, the first."""
 
-    def __init__(self, members: Sequence[TeamMember], inputs: Mapping[str, Any]) -> None:
+    def __init__(self, members: Sequence[TeamMember]) -> None:
         self._members: dict[str, TeamMember] = {}
         for member in members:
-            if member.is_derived:
-                goal = render(member.agent.goal, inputs)
-                member = replace(member, agent=replace(member.agent, goal=goal))
             self._members.setdefault(normalize_role(member.agent.role), member)
 
     @property

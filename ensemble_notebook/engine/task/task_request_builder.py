@@ -49,7 +49,7 @@ class TaskRequestBuilder:
             Exception: what the user's manager prompt raised.
         """
         node, task = work.node, work.node.task
-        system_prompt, sections = await self._write_prompts(work, agent, is_fallback=is_fallback)
+        system_prompt, sections = await self._write_prompts(work, agent)
         tools = (*agent.tools, *task.tools)
         engine_tools = (
             *self._gates.make_tools(node, agent, tools),
@@ -71,14 +71,12 @@ class TaskRequestBuilder:
             is_fallback=is_fallback,
         )
 
-    async def _write_prompts(self, work: TaskWork, agent: Agent, *, is_fallback: bool) -> tuple[str, str]:
+    async def _write_prompts(self, work: TaskWork, agent: Agent) -> tuple[str, str]:
         """The system prompt, and the sections of the user prompt that say what is to be done."""
         resolved = work.resolved
         if self._manager is not None:
             return await self._manager.write_prompts(resolved.description, self._inputs, self._caller)
-        is_derived = work.node.task.agent is None and not is_fallback
-        system_prompt = write_system_prompt(agent, resolved.description if is_derived else agent.goal)
-        return system_prompt, write_task_sections(resolved.description, resolved.expected_output)
+        return write_system_prompt(agent), write_task_sections(resolved.description, resolved.expected_output)
 
 
 def _write_user_prompt(work: TaskWork, system_prompt: str, sections: str, output_format: str) -> str:

@@ -75,7 +75,7 @@ class TaskRunner:
         self._memory = TaskMemory(spec.memory, caller)
         self.review_queue = ReviewQueue(spec.review_handler, caller, exit_early)
         self._gates = TaskGates(self.review_queue, spec.review_policy)
-        team = TeamMembers(spec.graph.team, self._inputs)
+        team = TeamMembers(spec.graph.team)
         delegation_tools = DelegationTools(spec, team, self._agent_runner, self._gates, caller, clock)
         self._manager = Manager(spec, team) if spec.graph.managed else None
         self._requests = TaskRequestBuilder(self._inputs, self._gates, delegation_tools, self._manager, caller)
