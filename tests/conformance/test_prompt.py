@@ -1,4 +1,4 @@
-"""What models are told, whole: from Python and from cells (section Prompts, E2, E6, E16, E47, E58, E67)."""
+"""What models are told, whole: from Python and from cells (E2, E10)."""
 
 from __future__ import annotations
 
