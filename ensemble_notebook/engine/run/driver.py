@@ -1,4 +1,4 @@
-"""Drives one run from start to end: asks the scheduler, and has its commands executed (ENGINE sections 4 and 5)."""
+"""Drives one run from start to end: asks the scheduler, and has its commands executed."""
 
 from __future__ import annotations
 
