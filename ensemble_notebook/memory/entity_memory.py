@@ -1,4 +1,7 @@
-"""Facts about people, places and things, found when they are mentioned by name (E44)."""
+"""Facts about people, places and things, found when they are mentioned by name (E44).
+
+Why not ask a model who is meant: a task would wait and pay for it, and nobody could tell what it will be given.
+"""
 
 from __future__ import annotations
 

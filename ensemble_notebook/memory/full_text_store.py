@@ -18,6 +18,8 @@ from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.memory.retention import Retention
 from ensemble_notebook.memory.words import split_words
 
+# The words are split by us before they are indexed: SQLite takes a sentence of a script without spaces for one word. So
+# the index is a table of its own, and not one over `text`; the trigger keeps the two together.
 _CREATE_SCHEMA: Final = (
     """CREATE TABLE memory_entry (
         id INTEGER PRIMARY KEY, scope TEXT NOT NULL, text TEXT NOT NULL, created_at TEXT NOT NULL,

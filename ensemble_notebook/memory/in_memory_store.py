@@ -1,4 +1,7 @@
-"""Memory that lasts as long as the process (E44)."""
+"""Memory that lasts as long as the process (E44).
+
+Why not a list: what is found, and in which order, has to be the same as in a file, so it is SQLite here too.
+"""
 
 from __future__ import annotations
 

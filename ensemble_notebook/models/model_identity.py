@@ -1,4 +1,7 @@
-"""Who a model is, told without opening anything: for prices and estimates (E36)."""
+"""Who a model is, told without opening anything: for prices and estimates (E36).
+
+Why not simply ask its port: that needs a running loop, a client, and perhaps a server that has to be started first.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What an exception of a model request means: worth another try, paid for, and what a person can do (E30).
 
-The one place where foreign errors are interpreted. Clients are not imported: an error is known by the status of its
-response and by the names of its classes and causes, which the openai, anthropic, httpx and google packages share.
+The one place where foreign errors are interpreted. Why not by their classes: that would import the client of each
+provider, and know no other. An error is known by the status of its response and by the names of its classes and causes,
+which the openai, anthropic, httpx and google packages share.
 """
 
 from __future__ import annotations

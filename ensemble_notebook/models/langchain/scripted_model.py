@@ -5,7 +5,8 @@
     ScriptedChatModel(replies=[ToolUse("search", {"q": "steak"}), Fail(429), Reply("Medium rare.", delay=0.5)])
     ScriptedChatModel.match({"steak": "Medium rare.", re.compile("pasta|rice"): "Al dente."}, default="Served.")
 
-Its tokens are counted by a fixed rule, and every view shows that no model was asked.
+Its tokens are counted by a fixed rule, and every view shows that no model was asked. Why not simply a port: as a chat
+model of LangChain it passes all that real ones pass, callbacks and bound tools among it, and works outside ensembles.
 """
 
 from __future__ import annotations

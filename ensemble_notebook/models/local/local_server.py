@@ -1,6 +1,8 @@
 """The embedded model (E40): llama.cpp's own server inside this process, spoken to over loopback HTTP.
 
-One server per file of weights and process, started at first use, stopped at exit. Knows nothing of LangChain.
+One server per file of weights and process, started at first use, stopped at exit. Why not simply call llama.cpp: its
+server batches the requests of many tasks, has templates for tools and schemas, and speaks what the models elsewhere
+speak, so that there is one way to all of them. Knows nothing of LangChain.
 """
 
 from __future__ import annotations

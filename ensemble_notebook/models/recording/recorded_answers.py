@@ -1,5 +1,6 @@
-"""The answers in a recording: found by what was asked, not by when, so that runs may do things side by side (E42).
+"""The answers in a recording: found by what was asked, not by when (E42).
 
+Why not simply in order: tasks run side by side, so that requests come in another order in each run.
 Knows nothing of runs; what is asked of whom is the replay's.
 """
 

@@ -33,7 +33,10 @@ from ensemble_notebook.models.recording.recording_format import HEADER, format_d
 
 
 class RecordingWriter:
-    """A recording that grows. Whole after each exchange, whatever happens then: nothing is kept open or back."""
+    """A recording that grows. Whole after each exchange, whatever happens then: nothing is kept open or back.
+
+    Why not on a thread: an exchange takes milliseconds to write, and the next one may refer to its number.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

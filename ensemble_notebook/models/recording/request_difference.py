@@ -1,6 +1,7 @@
 """Where a request differs from the recorded one that it was meant to be, shown at the exact place (E42).
 
-Knows requests as texts; nothing of files and models.
+Why not `difflib`: it takes a second to compare two prompts of four pages, and a request is compared with each exchange
+of a recording. Knows requests as texts; nothing of files and models.
 """
 
 from __future__ import annotations
