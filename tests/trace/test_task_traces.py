@@ -9,7 +9,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, PhaseStatus,
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams
-from tests.trace.test_step_fold import managed, phase_done_twice
+from tests.trace.test_operation_fold import managed, phase_done_twice
 
 
 def searching(capture_mode):

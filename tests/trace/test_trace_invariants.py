@@ -12,7 +12,7 @@ from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.stream import streams
-from tests.trace.test_step_fold import managed, phase_done_twice
+from tests.trace.test_operation_fold import managed, phase_done_twice
 
 
 @given(streams())

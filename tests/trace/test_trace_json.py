@@ -19,7 +19,7 @@ from ensemble_notebook.trace.codec.iso_time import format_duration, format_insta
 from ensemble_notebook.trace.codec.record_reader import parse_duration
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams
-from tests.trace.test_step_fold import managed, phase_done_twice
+from tests.trace.test_operation_fold import managed, phase_done_twice
 
 KEY = "sk-" + "a1B2" * 8
 FRAMES = (

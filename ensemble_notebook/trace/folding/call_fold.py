@@ -50,7 +50,7 @@ class CallFold:
         self._tool_groups: dict[str | None, tuple[int, float]] = {}
         self._askers: dict[str | None, Span] = {}
 
-    def make_handlers(self) -> dict[type[ev.Event], Callable[[Any], None]]:
+    def make_handlers(self) -> dict[type[ev.Event], Callable[[Any], object]]:
         """What to call for each type of event."""
         return {
             ev.TurnStarted: self._turn_started,

@@ -1,15 +1,17 @@
-"""The part of the fold that is about the other steps of a task: delegations, reviews, guardrails, memory, waits.
+"""The part of the fold that is about operations: delegations, reviews, guardrails, memory, waits, and new kinds.
 
-What only spans of one kind have is in their `attributes`, which are plain values: of a delegation ``delegator``,
+A kind whose events nothing here names is folded by what all events have, so that a new one costs no code here. What only spans of one kind have is in their `attributes`, which are plain values: of a delegation ``delegator``,
 ``depth``, ``priority``, ``scope``, ``expected_output_schema``, ``status`` and ``errors``; of a review ``subject``,
 ``tool``, ``text``, ``verdicts``, ``deadline_ms`` (since the run started), ``on_timeout``, ``decision`` and
-``is_timeout``; of a guardrail ``kind`` and ``message``; of a memory operation ``operation``, ``scope`` and ``count``.
+``is_timeout``; of a guardrail ``kind`` and ``message``; of every other kind what only its own events have, such as
+``operation``, ``scope`` and ``count`` of a memory operation.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.delegation import DelegationRequest, DelegationResponse
@@ -20,22 +22,26 @@ from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import SpanTree, summarize_error, to_ms
 
+_COMMON_FIELDS: Final = frozenset(field.name for field in dataclasses.fields(ev.Event))
+_KINDS: Final = {event: kind for kind in SpanKind for event in kind.traits.starts}
+
 
 class OperationFold:
-    """Folds the events of these five kinds of spans."""
+    """Folds the events of these kinds of spans."""
 
     def __init__(self, tree: SpanTree) -> None:
         self._tree = tree
 
-    def make_handlers(self) -> dict[type[ev.Event], Callable[[Any], None]]:
-        """What to call for each type of event."""
+    def make_handlers(self) -> dict[type[ev.Event], Callable[[Any], object]]:
+        """What to call for each type of event. Whoever knows a kind better overrides what is common to all."""
         return {
+            **{event: self._begin_operation for kind in SpanKind for event in kind.traits.starts},
+            **{event: self._end_operation for kind in SpanKind for event in kind.traits.ends},
             ev.DelegationStarted: self._delegation_started,
             ev.DelegationCompleted: self._delegation_completed,
             ev.DelegationFailed: self._delegation_failed,
             ev.ReviewRequested: self._review_requested,
             ev.ReviewAnswered: self._review_answered,
-            ev.GuardrailStarted: self._guardrail_started,
             ev.GuardrailEnded: self._guardrail_ended,
             ev.MemoryStarted: self._memory_started,
             ev.MemoryEnded: self._memory_ended,
@@ -101,9 +107,6 @@ class OperationFold:
 
     # --- Guardrails, memory, waits ------------------------------------------------------------------------------------
 
-    def _guardrail_started(self, event: ev.GuardrailStarted) -> None:
-        self._begin(event, SpanKind.GUARDRAIL, event.name).attributes = {"kind": event.kind}
-
     def _guardrail_ended(self, event: ev.GuardrailEnded) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:
             span.output = clean_text(event.message) or None
@@ -111,20 +114,16 @@ class OperationFold:
             _add_attributes(span, message=span.output)
 
     def _memory_started(self, event: ev.MemoryStarted) -> None:
-        span = self._begin(event, SpanKind.MEMORY, event.scope)
-        span.attributes = {"operation": event.operation, "scope": event.scope}
+        span = self._begin_operation(event)
+        span.name = clean_text(event.scope)
         for totals in self._tree.touch_totals_around(span):
             totals.memory_retrieve_count += event.operation == "retrieve"
             totals.memory_store_count += event.operation == "store"
 
     def _memory_ended(self, event: ev.MemoryEnded) -> None:
-        span = self._tree.open.get(event.span_id)
-        if span is None:
-            return
-        self._tree.end(event, span, event.status, summarize_error(event.error))
-        _add_attributes(span, count=event.count)
-        for totals in self._tree.touch_totals_around(span):
-            totals.memory_ms += span.duration_ms or 0.0
+        if (span := self._end_operation(event)) is not None:
+            for totals in self._tree.touch_totals_around(span):
+                totals.memory_ms += span.duration_ms or 0.0
 
     def _wait_started(self, event: ev.WaitStarted) -> None:
         span = self._begin(event, SpanKind.WAIT, clean_text(event.subject) or event.cause)
@@ -144,12 +143,41 @@ class OperationFold:
         for totals in self._tree.touch_totals_around(span):
             totals.wait_ms += span.duration_ms or 0.0
 
+    # --- What is common to all ----------------------------------------------------------------------------------------
+
+    def _begin_operation(self, event: ev.Event) -> Span:
+        """An operation starts; what only its event has becomes its attributes, but for its name."""
+        attributes = _read_own_fields(event)
+        kind = _KINDS[type(event)]
+        span = self._begin(event, kind, attributes.pop("name", None) or kind.traits.title.lower())
+        span.attributes = attributes
+        return span
+
+    def _end_operation(self, event: ev.Event) -> Span | None:
+        """An operation ends; what only its event has is added to its attributes, but for how it ended."""
+        span = self._tree.open.get(event.span_id)
+        if span is None:
+            return None
+        attributes = _read_own_fields(event)
+        for name in ("status", "error"):
+            attributes.pop(name, None)
+        error = summarize_error(getattr(event, "error", None))
+        self._tree.end(event, span, getattr(event, "status", SpanStatus.OK), error)
+        _add_attributes(span, **attributes)
+        return span
+
     def _begin(self, event: ev.Event, kind: SpanKind, name: str, agent: str | None = None) -> Span:
-        """A step starts, on the sub-lane of what is around it."""
+        """An operation starts, on the sub-lane of what is around it."""
         span = self._tree.begin(event, kind, name, agent)
         if span.parent is not None:
             span.lane = span.parent.lane
         return span
+
+
+def _read_own_fields(event: ev.Event) -> dict[str, Any]:
+    """What an event has beside what all events have, as plain values, secrets masked (T7)."""
+    names = [field.name for field in dataclasses.fields(event) if field.name not in _COMMON_FIELDS]
+    return {name: to_plain(getattr(event, name)) for name in names}
 
 
 def _holds_up(span: Span) -> bool:

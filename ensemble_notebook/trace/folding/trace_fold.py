@@ -74,7 +74,9 @@ class TraceFold:
         self.chain: list[ActiveInterval] = []
         self._calls = CallFold(self.tree, self.log, cost, prices)
         self._prompts: dict[str, tuple[float, float]] = {}
-        self._handlers: dict[type[ev.Event], Callable[[Any], None]] = {
+        self._handlers: dict[type[ev.Event], Callable[[Any], object]] = {
+            **OperationFold(self.tree).make_handlers(),
+            **self._calls.make_handlers(),
             ev.RunStarted: self._run_started,
             ev.PlanMade: self._plan_made,
             ev.Noted: self._noted,
@@ -92,8 +94,6 @@ class TraceFold:
             ev.TaskFailed: self._task_failed,
             ev.TaskSkipped: self._task_skipped,
             ev.BudgetWarning: self._warned,
-            **self._calls.make_handlers(),
-            **OperationFold(self.tree).make_handlers(),
         }
 
     @classmethod
