@@ -303,3 +303,12 @@ def test_keys_are_masked_in_every_step(kind):
     fold = TraceFold.from_events(build.finish())
     assert key not in str([(span, span.attributes) for span in fold.spans.values()])
     assert key not in str(fold.messages)
+
+
+def test_a_kind_that_nothing_treats_apart_is_folded_by_what_all_events_have():
+    build = EventBuilder({"a": ()}, agents={"a": "Handler"})
+    with build.task("a"):
+        build.guardrail("polite", seconds=2)
+    span = one(TraceFold.from_events(build.finish()), SpanKind.GUARDRAIL)
+    assert (span.name, span.duration_ms, span.status) == ("polite", 2000.0, SpanStatus.OK)
+    assert span.attributes == {"kind": "output", "message": None}

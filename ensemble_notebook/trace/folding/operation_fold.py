@@ -1,10 +1,11 @@
 """The part of the fold that is about operations: delegations, reviews, guardrails, memory, waits, and new kinds.
 
-A kind whose events nothing here names is folded by what all events have, so that a new one costs no code here. What only spans of one kind have is in their `attributes`, which are plain values: of a delegation ``delegator``,
-``depth``, ``priority``, ``scope``, ``expected_output_schema``, ``status`` and ``errors``; of a review ``subject``,
-``tool``, ``text``, ``verdicts``, ``deadline_ms`` (since the run started), ``on_timeout``, ``decision`` and
-``is_timeout``; of a guardrail ``kind`` and ``message``; of every other kind what only its own events have, such as
-``operation``, ``scope`` and ``count`` of a memory operation.
+A kind whose events nothing here names is folded by what all events have, so that a new one costs no code here. What
+only spans of one kind have is in their `attributes`, which are plain values: of a delegation ``delegator``, ``depth``,
+``priority``, ``scope``, ``expected_output_schema``, ``status`` and ``errors``; of a review ``subject``, ``tool``,
+``text``, ``verdicts``, ``deadline_ms`` (since the run started), ``on_timeout``, ``decision`` and ``is_timeout``; of a
+guardrail ``kind`` and ``message``; of every other kind what only its own events have, such as ``operation``, ``scope``
+and ``count`` of a memory operation.
 """
 
 from __future__ import annotations
