@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from ensemble_notebook import ExecutionTrace, RunStatus
+from ensemble_notebook.models.recording.exchange_documents import outcome_from_document, request_from_document
+from ensemble_notebook.models.recording.recorded_answers import RecordedAnswers
+from ensemble_notebook.models.recording.recording_format import read_documents
 from ensemble_notebook.notebook.picture.chart import chart_of
 from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME, chart_html, chart_text
 from ensemble_notebook.testing.trace_invariants import violations
@@ -90,9 +93,23 @@ def test_a_saved_view_gives_the_picture_of_its_trace(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=label)
-def test_a_recording_answers_for_its_models(path: Path) -> None:
-    trace = ExecutionTrace.load(path.with_name(f"{name_of(path)}.trace.json"))
-    output = getattr(released_runs, name_of(path))().run(replay=path)
+def test_a_recording_still_answers_what_it_was_asked(path: Path) -> None:
+    answers = RecordedAnswers(path)
+    documents = [each.content for each in read_documents(path)]
+    asked = [each for each in documents if "exchange" in each and not {"repeats", "continues"} & each.keys()]
+    assert set(answers.models) == {each["llm"] for each in documents if "llm" in each}
+    assert asked
+    for content in asked:
+        outcome, pieces = outcome_from_document(content)
+        exchange = answers.take(request_from_document(content))
+        assert (exchange.number, exchange.outcome, exchange.pieces) == (content["exchange"], outcome, pieces)
+
+
+def test_a_whole_run_is_replayed_where_its_prompts_are_still_the_same() -> None:
+    """When a prompt has to change, this run can't be replayed any more: say so in the changelog, and take it out."""
+    path = FOLDER / "0.1.0" / "kitchen.yaml"
+    trace = ExecutionTrace.load(path.with_name("kitchen.trace.json"))
+    output = released_runs.kitchen().run(replay=path)
     assert output.status is trace.status
     assert {task.name: task.output for task in output.trace.tasks} == {task.name: task.output for task in trace.tasks}
 

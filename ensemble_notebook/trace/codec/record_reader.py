@@ -50,7 +50,7 @@ def read_value(plain: Any, hint: Any) -> Any:
     from pydantic_core import ValidationError
 
     try:
-        return _make_validator(hint).validate_python(plain)
+        return _make_reader(hint).validate_python(plain)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
@@ -68,7 +68,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 @cache
-def _make_validator(hint: Any) -> SchemaValidator:
+def _make_reader(hint: Any) -> SchemaValidator:
     from pydantic_core import SchemaValidator
 
     return SchemaValidator(_make_schema(hint))
