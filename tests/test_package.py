@@ -57,7 +57,7 @@ SOURCES = [*MODULES, *sorted((ROOT / "js" / "src").rglob("*.ts*"))]
 
 LOADED_AT_FIRST_USE = {
     *("anywidget", "genai_prices", "ipywidgets", "langchain_core", "langchain_openai", "numpy"),
-    *("openai", "pandas", "pydantic", "ruamel", "xllamacpp"),
+    *("openai", "pandas", "pydantic", "pydantic_core", "ruamel", "xllamacpp"),
 }
 
 

@@ -20,7 +20,7 @@ _STARTS: Final = tuple(event for kind in SpanKind for event in kind.traits.start
 _ENDS: Final = tuple(event for kind in SpanKind for event in kind.traits.ends if event is not ev.TaskSkipped)
 
 
-def violations(trace: ExecutionTrace, spans: Iterable[Span] | None = None) -> list[str]:
+def find_violations(trace: ExecutionTrace, spans: Iterable[Span] | None = None) -> list[str]:
     """What is wrong with a trace, in words; empty when nothing is. Of a run that goes on, only what holds already.
 
     Args:
@@ -29,19 +29,19 @@ def violations(trace: ExecutionTrace, spans: Iterable[Span] | None = None) -> li
     """
     by_id = {span.span_id: span for span in (trace.spans if spans is None else spans)}
     return [
-        *_numbering(trace.events),
-        *_endings(trace),
-        *_places(by_id),
-        *_times(by_id),
-        *_errors(by_id.values()),
-        *_usage(trace.events, by_id),
-        *_sums(trace, by_id),
-        *_delegations(trace, by_id),
-        *_critical(trace, by_id),
+        *_check_numbering(trace.events),
+        *_check_endings(trace),
+        *_check_places(by_id),
+        *_check_times(by_id),
+        *_check_errors(by_id.values()),
+        *_check_usage(trace.events, by_id),
+        *_check_sums(trace, by_id),
+        *_check_delegations(trace, by_id),
+        *_check_critical(trace, by_id),
     ]
 
 
-def _numbering(events: Sequence[ev.Event]) -> Iterator[str]:
+def _check_numbering(events: Sequence[ev.Event]) -> Iterator[str]:
     for place, event in enumerate(events):
         if event.seq != place:
             yield f"event {event.seq} stands at place {place}"
@@ -51,7 +51,7 @@ def _numbering(events: Sequence[ev.Event]) -> Iterator[str]:
             yield f"event {event.seq} does not follow event {before.seq}"
 
 
-def _endings(trace: ExecutionTrace) -> Iterator[str]:
+def _check_endings(trace: ExecutionTrace) -> Iterator[str]:
     """Each span that starts ends once, a task once more for each time its phase is sent back; nothing else ends."""
     started, ended, sent_back = Counter[str](), Counter[str](), Counter[str | None]()
     phase_of = {}
@@ -73,7 +73,7 @@ def _endings(trace: ExecutionTrace) -> Iterator[str]:
             yield f"span {span_id} starts {starts} times and ends {ends} times"
 
 
-def _places(spans: Mapping[str, Span]) -> Iterator[str]:
+def _check_places(spans: Mapping[str, Span]) -> Iterator[str]:
     """Every end of every link exists."""
     names = {(span.kind, span.name) for span in spans.values()}
     for span in spans.values():
@@ -87,7 +87,7 @@ def _places(spans: Mapping[str, Span]) -> Iterator[str]:
                 yield f"span {span.span_id} waits for {name!r}, which is not there"
 
 
-def _times(spans: Mapping[str, Span]) -> Iterator[str]:
+def _check_times(spans: Mapping[str, Span]) -> Iterator[str]:
     """Children are inside their parents; what never ran has no times."""
     for span in spans.values():
         if span.start_ms is None and span.status in (SpanStatus.PENDING, SpanStatus.SKIPPED):
@@ -114,13 +114,13 @@ def _is_inside(span: Span, parent: Span) -> bool:
     return span.end_ms is not None and span.start_ms <= span.end_ms <= parent.end_ms + TOLERANCE_MS
 
 
-def _errors(spans: Iterable[Span]) -> Iterator[str]:
+def _check_errors(spans: Iterable[Span]) -> Iterator[str]:
     for span in spans:
         if (span.status is SpanStatus.ERROR) != (span.error_type is not None):
             yield f"span {span.span_id} is {span.status} with an error of type {span.error_type}"
 
 
-def _usage(events: Iterable[ev.Event], spans: Mapping[str, Span]) -> Iterator[str]:
+def _check_usage(events: Iterable[ev.Event], spans: Mapping[str, Span]) -> Iterator[str]:
     """The usage of a reply is that of the attempt that brought it; parts are no larger than what they are part of."""
     leaves = defaultdict(list)
     for span in spans.values():
@@ -137,18 +137,18 @@ def _usage(events: Iterable[ev.Event], spans: Mapping[str, Span]) -> Iterator[st
             if served != [usage]:
                 yield f"call {event.span_id} used {usage} tokens, its last attempt {served}"
         elif isinstance(event, ev.TaskCompleted) and event.span_id in spans:
-            told, found = event.output.tool_call_count, _tool_calls(spans, event.span_id)
+            told, found = event.output.tool_call_count, _count_tool_calls(spans, event.span_id)
             if not spans[event.span_id].inactive_intervals and told != found:
                 yield f"task {event.span_id} tells of {told} tool calls, its trace of {found}"
 
 
-def _tool_calls(spans: Mapping[str, Span], task_id: str) -> int:
+def _count_tool_calls(spans: Mapping[str, Span], task_id: str) -> int:
     """Executed tool calls of a task, without those of workers."""
     calls = (span for span in spans.values() if span.kind is SpanKind.TOOL and span.task_id == task_id)
     return sum(span.status is not SpanStatus.SKIPPED for span in calls)
 
 
-def _sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
+def _check_sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
     """The sums of the run, of each task and of each call are those of the leaves beneath."""
     for owner in spans.values():
         if owner.totals is None:
@@ -181,7 +181,7 @@ def _is_beneath(span: Span, owner: Span, spans: Mapping[str, Span]) -> bool:
     return around is owner
 
 
-def _delegations(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
+def _check_delegations(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
     """Each request has one response with the same id, refusals included; work of a worker is inside its delegation."""
     asked = {event.span_id: event.request.task_id for event in trace.events if isinstance(event, ev.DelegationStarted)}
     if len(set(asked.values())) != len(asked):
@@ -196,7 +196,7 @@ def _delegations(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[s
             yield f"span {span.span_id} is not of the delegation around it"
 
 
-def _critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
+def _check_critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
     """No chain is longer than the run: critical spans of one parent follow each other. They have no slack."""
     inside: defaultdict[str | None, list[ActiveInterval]] = defaultdict(list)
     chain = trace.fold.chain
@@ -213,9 +213,9 @@ def _critical(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]
         for before, after in pairwise(sorted(active_intervals, key=lambda each: each.seq)):
             if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:
                 yield f"critical spans {before.span.span_id} and {after.span.span_id} overlap"
-    if sum((each.end_ms or 0.0) - each.start_ms for each in chain) > _wall_ms(trace) + TOLERANCE_MS:
+    if sum((each.end_ms or 0.0) - each.start_ms for each in chain) > _measure_wall_ms(trace) + TOLERANCE_MS:
         yield "the critical path is longer than the run"
 
 
-def _wall_ms(trace: ExecutionTrace) -> float:
+def _measure_wall_ms(trace: ExecutionTrace) -> float:
     return 0.0 if trace.fold.run is None else trace.fold.run.duration_ms or 0.0

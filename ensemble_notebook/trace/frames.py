@@ -67,43 +67,43 @@ class Frames:
 
     @as_frame(SPANS)
     def spans(self) -> Sequence[Span]:
-        return self._spans(*SpanKind)
+        return self._select_spans(*SpanKind)
 
     @as_frame(PHASES)
     def phases(self) -> Sequence[Span]:
-        return self._spans(SpanKind.PHASE)
+        return self._select_spans(SpanKind.PHASE)
 
     @as_frame(TASKS)
     def tasks(self) -> Sequence[Span]:
-        return [span for span in self._spans(SpanKind.TASK) if span.delegation_id is None]
+        return [span for span in self._select_spans(SpanKind.TASK) if span.delegation_id is None]
 
     @as_frame(AGENTS)
     def agents(self) -> Sequence[AgentStats]:
-        return collect_agent_stats(self._spans(*SpanKind))
+        return collect_agent_stats(self._select_spans(*SpanKind))
 
     @as_frame(LLM_CALLS)
     def llm_calls(self) -> Sequence[Span]:
-        return self._spans(SpanKind.LLM)
+        return self._select_spans(SpanKind.LLM)
 
     @as_frame(ATTEMPTS)
     def attempts(self) -> Sequence[Span]:
-        return self._spans(SpanKind.ATTEMPT)
+        return self._select_spans(SpanKind.ATTEMPT)
 
     @as_frame(TOOL_CALLS)
     def tool_calls(self) -> Sequence[Span]:
-        return self._spans(SpanKind.TOOL)
+        return self._select_spans(SpanKind.TOOL)
 
     @as_frame(DELEGATIONS)
     def delegations(self) -> Sequence[Span]:
-        return self._spans(SpanKind.DELEGATION)
+        return self._select_spans(SpanKind.DELEGATION)
 
     @as_frame(REVIEWS)
     def reviews(self) -> Sequence[Span]:
-        return self._spans(SpanKind.REVIEW)
+        return self._select_spans(SpanKind.REVIEW)
 
     @as_frame(LINKS)
     def links(self) -> Sequence[Link]:
-        return [*find_links(self._spans(*SpanKind))]
+        return [*find_links(self._select_spans(*SpanKind))]
 
     @as_frame(CRITICAL_PATH)
     def critical_path(self) -> Sequence[Segment]:
@@ -122,7 +122,7 @@ class Frames:
 
     @as_frame(ERRORS)
     def errors(self) -> Sequence[Span]:
-        failed = [span for span in self._spans(*SpanKind) if span.status is SpanStatus.ERROR]
+        failed = [span for span in self._select_spans(*SpanKind) if span.status is SpanStatus.ERROR]
         return sorted(failed, key=lambda span: span.end_seq or 0)
 
     @document_table(TIMESERIES)
@@ -131,7 +131,7 @@ class Frames:
         with self._fold.lock:
             return TIMESERIES.to_frame(compute_timeseries(self._fold, dt))
 
-    def _spans(self, *kinds: SpanKind) -> list[Span]:
+    def _select_spans(self, *kinds: SpanKind) -> list[Span]:
         with self._fold.lock:
             chosen = [span for span in self._fold.spans.values() if span.kind in kinds]
         return sorted(chosen, key=lambda span: (math.inf if span.start_ms is None else span.start_ms, span.seq))

@@ -35,7 +35,7 @@ from ensemble_notebook.domain.events import (
 from ensemble_notebook.domain.planning.agent_derivation import derive_agent
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.actor import Scene, perform
 
@@ -74,7 +74,7 @@ def run(
         tasks=[Task.of("Lead the way", name="lead", agent=lead)], agents=[lead, *helpers], **fields
     )
     result, events = perform(made, plays, **(order or {}))
-    assert violations(ExecutionTrace(events)) == []
+    assert find_violations(ExecutionTrace(events)) == []
     return result, events
 
 

@@ -35,7 +35,7 @@ from ensemble_notebook.domain.events import (
 from ensemble_notebook.domain.planning.agent_derivation import derive_agent
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import AgentExecutionError, ConstraintViolationError, MaxIterationsExceededError
-from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.actor import Scene, perform
 
@@ -86,7 +86,7 @@ def test_worker_outputs_come_in_order_of_completion_and_the_manager_s_last_e22()
     assert result.completed[-1].raw == "All done."
     assert result.completed[-1].tool_call_count == 3
     assert [(event.delegator, event.depth) for event in of(events, DelegationStarted)] == [("Manager", 1)] * 3
-    assert violations(ExecutionTrace(events)) == []
+    assert find_violations(ExecutionTrace(events)) == []
 
 
 def test_the_manager_is_the_only_task_of_the_plan_and_workers_are_no_part_of_it_e22() -> None:
@@ -199,7 +199,7 @@ def test_a_worker_may_delegate_further_within_its_team_and_constraints_are_the_m
     assert result.completed[0].raw == "He says: B was here"
     assert [event.task for event in of(events, TaskStarted)] == ["manager", "a_1", "a_1.b_1"]
     assert [event.depth for event in of(events, DelegationStarted)] == [1, 2]
-    assert violations(ExecutionTrace(events)) == []
+    assert find_violations(ExecutionTrace(events)) == []
 
 
 def test_a_stopped_run_keeps_what_workers_had_done() -> None:

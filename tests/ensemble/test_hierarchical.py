@@ -28,7 +28,7 @@ from ensemble_notebook import (
     ToolUse,
     ValidationError,
 )
-from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.testing.trace_invariants import find_violations
 from tests.support.openai_server import Answer, OpenAIServer
 
 RESEARCHER = Agent(role="Researcher", goal="Find facts", background="Careful")
@@ -68,7 +68,7 @@ def test_a_run_returns_what_workers_did_and_the_manager_s_answer_e22() -> None:
     assert output["writer_1"].task_description == "poem"
     assert output["writer_1"].metrics.llm_call_count == 1
     assert output["manager"].metrics.llm_call_count == 5 == output.metrics.llm_call_count
-    assert violations(output.trace) == []
+    assert find_violations(output.trace) == []
 
 
 def test_the_trace_nests_the_work_under_the_delegation_e23() -> None:
@@ -277,4 +277,4 @@ def test_peers_delegate_in_a_sequential_run_e23() -> None:
     assert completed.output.name == "poem.writer_1"
     assert output["poem"].metrics.delegation_count == 1
     assert output["poem"].metrics.llm_call_count == 3
-    assert violations(output.trace) == []
+    assert find_violations(output.trace) == []

@@ -28,7 +28,7 @@ from ensemble_notebook import (
     ToolUse,
     TurnStarted,
 )
-from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.testing.trace_invariants import find_violations
 
 
 @dataclass
@@ -155,7 +155,7 @@ def test_the_tool_calls_of_all_who_worked_on_a_task_count_e7() -> None:
     output = run(task, review_handler=lambda request: next(decisions))
     assert (output.raw, output["chop"].tool_call_count, output.total_tool_calls) == ("fine", 3, 3)
     assert output.metrics.tool_call_count == 3
-    assert violations(output.trace) == []
+    assert find_violations(output.trace) == []
 
 
 def test_there_is_no_fallback_of_a_fallback() -> None:

@@ -6,7 +6,7 @@ from ensemble_notebook.domain.definitions.enums import ExitReason, OnTimeout, Ru
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.definitions.review import ReviewDecision
 from ensemble_notebook.testing.event_builder import EventBuilder
-from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -95,7 +95,7 @@ def test_a_worker_that_fails_fails_its_delegation_alone():
             build.llm(error=ConnectionError("gone"))
         build.llm("Without it.")
     trace = ExecutionTrace.from_events(build.finish())
-    assert violations(trace) == []
+    assert find_violations(trace) == []
     delegation, manager = one(trace.fold, SpanKind.DELEGATION), trace.task("manager")
     assert (delegation.error_type, delegation.is_origin) == ("ConnectionError", False)
     assert (manager.span.status, manager.span.totals.error_count) == (SpanStatus.OK, 1)
@@ -229,7 +229,7 @@ def phase_done_twice():
 
 def test_a_phase_that_was_sent_back_has_its_tasks_go_on_in_their_spans():
     trace = ExecutionTrace.from_events(phase_done_twice())
-    assert violations(trace) == []
+    assert find_violations(trace) == []
     first, second = trace.task("a").span, trace.task("b").span
     assert (first.start_ms, first.end_ms, first.self_ms, first.attempt) == (0.0, 8000.0, 2000.0, 2)
     assert (second.duration_ms, second.totals.input_tokens, second.totals.llm_ms) == (9000.0, 10, 4000.0)
@@ -247,7 +247,7 @@ def test_work_on_the_review_of_a_phase_is_no_wait_for_a_person():
         with build.review_by("Critic", ReviewDecision.approve()), build.turn():
             build.llm("APPROVE", seconds=3, input_tokens=8)
     trace = ExecutionTrace.from_events(build.finish())
-    assert violations(trace) == []
+    assert find_violations(trace) == []
     review, critic = one(trace.fold, SpanKind.REVIEW), trace.task("review_1").span
     assert (review.human_wait_ms, review.duration_ms, review.totals.input_tokens) == (0.0, 3000.0, 8)
     assert (critic.parent_id, critic.is_planned) == (review.parent_id, False)
@@ -266,7 +266,7 @@ def test_a_task_that_the_budget_stops_is_skipped_and_keeps_what_it_did():
         build.warn_of_budget("The budget is nearly used up.", Spending(llm_calls=1))
         build.give_up("the budget is used up")
     trace = ExecutionTrace.from_events(build.finish(ExitReason.BUDGET_EXCEEDED))
-    assert violations(trace) == []
+    assert find_violations(trace) == []
     task = trace.task("a").span
     assert (task.status, task.reason, task.duration_ms) == (SpanStatus.SKIPPED, "the budget is used up", 2000.0)
     assert (trace.status, trace.metrics.input_tokens) == (RunStatus.BUDGET_EXCEEDED, 9)

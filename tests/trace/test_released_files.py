@@ -14,7 +14,7 @@ from ensemble_notebook.models.recording.recorded_answers import RecordedAnswers
 from ensemble_notebook.models.recording.recording_format import read_documents
 from ensemble_notebook.notebook.picture.chart import chart_of
 from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME, chart_html, chart_text
-from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support import released_runs
 
@@ -62,7 +62,7 @@ def test_there_is_something_to_open() -> None:
 def test_a_saved_trace_says_what_it_said(path: Path) -> None:
     trace = ExecutionTrace.load(path)
     assert trace.status is STATUS[name_of(path)]
-    assert violations(trace) == []
+    assert find_violations(trace) == []
     assert differences(json.loads(path.read_text(encoding="utf-8")), trace.to_dict()) == []
 
 

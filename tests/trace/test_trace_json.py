@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.errors import TraceFormatError
 from ensemble_notebook.testing.event_builder import EventBuilder
-from ensemble_notebook.testing.trace_invariants import violations
+from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant, parse_instant
 from ensemble_notebook.trace.codec.record_reader import parse_duration
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -292,7 +292,7 @@ def saved(document, folder):
 
 def test_a_trace_of_agentensemble_is_read(tmp_path):
     trace = ExecutionTrace.load(saved(foreign(), tmp_path))
-    assert violations(trace) == []
+    assert find_violations(trace) == []
     assert (trace.run_id, trace.status, trace.capture_mode) == ("7a0c", RunStatus.COMPLETED, CaptureMode.STANDARD)
     assert (trace.inputs, trace.workflow, trace.plan) == ({"topic": "tides"}, "sequential", None)
     task = trace.task("senior_writer_1")

@@ -30,22 +30,22 @@ class AgentStats:
             if span.start_ms is not None:
                 self._by_kind[span.kind].append(span)
 
-    def count(self, kind: SpanKind) -> int:
+    def count_spans(self, kind: SpanKind) -> int:
         """How many spans of a kind began."""
         return len(self._by_kind[kind])
 
-    def rate(self, kind: SpanKind, *, is_retried: bool = False) -> float | None:
+    def compute_rate(self, kind: SpanKind, *, is_retried: bool = False) -> float | None:
         """The share of spans of a kind that failed, or were followed by another try; None where there were none."""
         spans = self._by_kind[kind]
         hits = sum(bool(span.retry_reason) if is_retried else span.status is SpanStatus.ERROR for span in spans)
         return hits / len(spans) if spans else None
 
-    def duration(self, kind: SpanKind, share: float) -> float | None:
+    def find_duration(self, kind: SpanKind, share: float) -> float | None:
         """The duration that this share of the spans of a kind does not exceed; None where none is over."""
         durations = sorted(each.duration_ms for each in self._by_kind[kind] if each.duration_ms is not None)
         return durations[max(0, math.ceil(share * len(durations)) - 1)] if durations else None
 
-    def tokens(self, name: str) -> int | None:
+    def sum_tokens(self, name: str) -> int | None:
         """The known part of a sum over its requests; None where no part is known although something was asked for."""
         attempts = self._by_kind[SpanKind.ATTEMPT]
         known = [value for span in attempts if (value := getattr(span, name)) is not None]
@@ -82,18 +82,18 @@ def _make_duration_columns(kind: SpanKind, what: str) -> tuple[Column, ...]:
             f"{kind.value}_{name}_ms",
             "Float64",
             f"{words} of its {what} took no longer",
-            methodcaller("duration", kind, share),
+            methodcaller("find_duration", kind, share),
         )
         for name, share, words in shares
     )
 
 
 def _make_count_column(kind: SpanKind, what: str) -> Column:
-    return Column(f"{kind.value}_count", "Int64", what, methodcaller("count", kind))
+    return Column(f"{kind.value}_count", "Int64", what, methodcaller("count_spans", kind))
 
 
 def _make_token_column(name: str, meaning: str) -> Column:
-    return Column(name, "Int64", f"{meaning}; known part", methodcaller("tokens", name))
+    return Column(name, "Int64", f"{meaning}; known part", methodcaller("sum_tokens", name))
 
 
 AGENTS: Final = Table(
@@ -107,13 +107,20 @@ AGENTS: Final = Table(
         _make_count_column(SpanKind.DELEGATION, "delegations that it asked for"),
         *_make_duration_columns(SpanKind.TASK, "tasks"),
         *_make_duration_columns(SpanKind.LLM, "model calls"),
-        Column("task_error_rate", "Float64", "share of its tasks that failed", methodcaller("rate", SpanKind.TASK)),
-        Column("llm_error_rate", "Float64", "share of its model calls that failed", methodcaller("rate", SpanKind.LLM)),
+        Column(
+            "task_error_rate", "Float64", "share of its tasks that failed", methodcaller("compute_rate", SpanKind.TASK)
+        ),
+        Column(
+            "llm_error_rate",
+            "Float64",
+            "share of its model calls that failed",
+            methodcaller("compute_rate", SpanKind.LLM),
+        ),
         Column(
             "retry_rate",
             "Float64",
             "share of its requests that were tried again",
-            methodcaller("rate", SpanKind.ATTEMPT, is_retried=True),
+            methodcaller("compute_rate", SpanKind.ATTEMPT, is_retried=True),
         ),
         Column("tool_wait_ms", "Float64", "how long its turns waited for tools; side by side once"),
         Column("tool_tokens", "Int64", "input and output of the calls that asked for tools; known part"),

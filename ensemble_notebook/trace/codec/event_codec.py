@@ -34,13 +34,13 @@ class RecordedError(Exception):
 
 
 @cache
-def _error_class(name: str) -> type[RecordedError]:
+def _make_error_class(name: str) -> type[RecordedError]:
     return type(name, (RecordedError,), {})
 
 
 def make_recorded_error(name: str, message: str) -> RecordedError:
     """The error of a class of this name, with this message."""
-    return _error_class(name)(message)
+    return _make_error_class(name)(message)
 
 
 def to_plain(value: Any) -> Any:

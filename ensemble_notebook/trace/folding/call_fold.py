@@ -53,17 +53,17 @@ class CallFold:
     def make_handlers(self) -> dict[type[ev.Event], Callable[[Any], object]]:
         """What to call for each type of event."""
         return {
-            ev.TurnStarted: self._turn_started,
-            ev.TurnEnded: self._turn_ended,
-            ev.LlmCallStarted: self._llm_started,
-            ev.LlmAttemptStarted: self._attempt_started,
-            ev.LlmToken: self._token,
-            ev.LlmAttemptEnded: self._attempt_ended,
-            ev.LlmCallRetried: self._llm_retried,
-            ev.LlmCallCompleted: self._llm_completed,
-            ev.LlmCallFailed: self._llm_failed,
-            ev.ToolCallStarted: self._tool_started,
-            ev.ToolCallCompleted: self._tool_completed,
+            ev.TurnStarted: self._on_turn_started,
+            ev.TurnEnded: self._on_turn_ended,
+            ev.LlmCallStarted: self._on_llm_started,
+            ev.LlmAttemptStarted: self._on_attempt_started,
+            ev.LlmToken: self._on_token,
+            ev.LlmAttemptEnded: self._on_attempt_ended,
+            ev.LlmCallRetried: self._on_llm_retried,
+            ev.LlmCallCompleted: self._on_llm_completed,
+            ev.LlmCallFailed: self._on_llm_failed,
+            ev.ToolCallStarted: self._on_tool_started,
+            ev.ToolCallCompleted: self._on_tool_completed,
         }
 
     def abandon(self, event: ev.Event, span: Span) -> None:
@@ -76,7 +76,7 @@ class CallFold:
 
     # --- Turns --------------------------------------------------------------------------------------------------------
 
-    def _turn_started(self, event: ev.TurnStarted) -> None:
+    def _on_turn_started(self, event: ev.TurnStarted) -> None:
         span = self._tree.begin(event, SpanKind.TURN, f"turn {event.iteration}", event.agent)
         span.iteration, span.is_fallback = event.iteration, event.is_fallback
         if event.is_correction:
@@ -84,20 +84,20 @@ class CallFold:
         if event.prompt:
             self._log.add(event, span, "user", event.prompt)
 
-    def _turn_ended(self, event: ev.TurnEnded) -> None:
+    def _on_turn_ended(self, event: ev.TurnEnded) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:
             self._tree.end(event, span, event.status)
 
     # --- Model calls --------------------------------------------------------------------------------------------------
 
-    def _llm_started(self, event: ev.LlmCallStarted) -> None:
+    def _on_llm_started(self, event: ev.LlmCallStarted) -> None:
         span = self._tree.begin(event, SpanKind.LLM, event.model, event.agent)
         span.model_requested, span.provider = event.model, event.provider
         span.max_attempts, span.is_scripted = event.max_attempts, event.is_scripted
         span.lane = self._lanes.setdefault(span.task_id, LanePool()).take()
         self.is_scripted = self.is_scripted or event.is_scripted
 
-    def _attempt_started(self, event: ev.LlmAttemptStarted) -> None:
+    def _on_attempt_started(self, event: ev.LlmAttemptStarted) -> None:
         span = self._tree.begin(event, SpanKind.ATTEMPT, f"attempt {event.attempt}")
         span.attempt = event.attempt
         for totals in self._tree.touch_totals_around(span):
@@ -114,7 +114,7 @@ class CallFold:
         if call.span_id in self.streams:
             self._get_stream(call).add(f"\n[attempt {event.attempt}]\n", self._tree.version)
 
-    def _token(self, event: ev.LlmToken) -> None:
+    def _on_token(self, event: ev.LlmToken) -> None:
         call = self._tree.open.get(event.span_id)
         if call is None:
             return
@@ -123,7 +123,7 @@ class CallFold:
             self._tree.touch(call)
         self._get_stream(call).add(event.text, self._tree.version)
 
-    def _attempt_ended(self, event: ev.LlmAttemptEnded) -> None:
+    def _on_attempt_ended(self, event: ev.LlmAttemptEnded) -> None:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return
@@ -132,7 +132,7 @@ class CallFold:
         if (call := span.parent) is not None:
             call.latency_ms = span.duration_ms
 
-    def _llm_retried(self, event: ev.LlmCallRetried) -> None:
+    def _on_llm_retried(self, event: ev.LlmCallRetried) -> None:
         call, attempt = self._tree.open.get(event.span_id), self._last_attempts.get(event.span_id)
         if call is None or attempt is None:
             return
@@ -143,7 +143,7 @@ class CallFold:
             totals.retry_count += 1
             totals.backoff_ms += attempt.backoff_ms
 
-    def _llm_completed(self, event: ev.LlmCallCompleted) -> None:
+    def _on_llm_completed(self, event: ev.LlmCallCompleted) -> None:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return
@@ -158,7 +158,7 @@ class CallFold:
         calls = tuple(map(_to_requested_call, event.tool_calls))
         span.output = self._log.add(event, span, "assistant", event.text, calls)
 
-    def _llm_failed(self, event: ev.LlmCallFailed) -> None:
+    def _on_llm_failed(self, event: ev.LlmCallFailed) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:
             self._tree.end(event, span, event.status, summarize_error(event.error))
             self._finish_call(span)
@@ -220,14 +220,14 @@ class CallFold:
 
     # --- Tools --------------------------------------------------------------------------------------------------------
 
-    def _tool_started(self, event: ev.ToolCallStarted) -> None:
+    def _on_tool_started(self, event: ev.ToolCallStarted) -> None:
         span = self._tree.begin(event, SpanKind.TOOL, event.tool, event.agent)
         span.tool, span.tool_call_id, span.input = event.tool, event.tool_call_id, clean_text(event.arguments)
         span.lane = self._lanes.setdefault(span.task_id, LanePool()).take()
         running, since_ms = self._tool_groups.get(span.parent_id, (0, to_ms(event.offset_s)))
         self._tool_groups[span.parent_id] = (running + 1, since_ms)
 
-    def _tool_completed(self, event: ev.ToolCallCompleted) -> None:
+    def _on_tool_completed(self, event: ev.ToolCallCompleted) -> None:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return

@@ -115,8 +115,8 @@ class _Milestones:
         """What took time: active intervals of tasks and reviews, those that never began included."""
         return [milestone for each in (*self.tasks.values(), *self.reviews.values()) for milestone in each]
 
-    def all(self) -> list[_Milestone]:
-        """Latest first."""
+    def list_latest_first(self) -> list[_Milestone]:
+        """All milestones of the run."""
         milestones = [*self.work, *self.opening.values(), *self.closing.values(), self.last]
         return sorted(milestones, key=lambda each: each.end_seq, reverse=True)
 
@@ -161,7 +161,7 @@ def _mark_linked(run: Span, nodes: Sequence[Span]) -> list[ActiveInterval]:
     milestones = _Milestones(run, nodes)
     milestones.link()
     milestones.last.slack_ms = 0.0
-    for milestone in milestones.all():
+    for milestone in milestones.list_latest_first():
         milestone.push_slack()
     for milestone in (*milestones.work, *milestones.closing.values()):
         span = milestone.span

@@ -38,22 +38,22 @@ class OperationFold:
         return {
             **{event: self._begin_operation for kind in SpanKind for event in kind.traits.starts},
             **{event: self._end_operation for kind in SpanKind for event in kind.traits.ends},
-            ev.DelegationStarted: self._delegation_started,
-            ev.DelegationCompleted: self._delegation_completed,
-            ev.DelegationFailed: self._delegation_failed,
-            ev.ReviewRequested: self._review_requested,
-            ev.ReviewAnswered: self._review_answered,
-            ev.GuardrailEnded: self._guardrail_ended,
-            ev.MemoryStarted: self._memory_started,
-            ev.MemoryEnded: self._memory_ended,
-            ev.WaitStarted: self._wait_started,
-            ev.WaitEnded: self._wait_ended,
-            ev.RateLimitWaited: self._wait_ended,
+            ev.DelegationStarted: self._on_delegation_started,
+            ev.DelegationCompleted: self._on_delegation_completed,
+            ev.DelegationFailed: self._on_delegation_failed,
+            ev.ReviewRequested: self._on_review_requested,
+            ev.ReviewAnswered: self._on_review_answered,
+            ev.GuardrailEnded: self._on_guardrail_ended,
+            ev.MemoryStarted: self._on_memory_started,
+            ev.MemoryEnded: self._on_memory_ended,
+            ev.WaitStarted: self._on_wait_started,
+            ev.WaitEnded: self._on_wait_ended,
+            ev.RateLimitWaited: self._on_wait_ended,
         }
 
     # --- Delegations --------------------------------------------------------------------------------------------------
 
-    def _delegation_started(self, event: ev.DelegationStarted) -> None:
+    def _on_delegation_started(self, event: ev.DelegationStarted) -> None:
         span = self._begin(event, SpanKind.DELEGATION, event.request.agent_role, event.delegator)
         span.delegation_id = event.request.task_id
         span.attributes = {"delegator": event.delegator, "depth": event.depth}
@@ -62,12 +62,12 @@ class OperationFold:
             for totals in self._tree.touch_totals_around(span.parent):
                 totals.delegation_count += 1
 
-    def _delegation_completed(self, event: ev.DelegationCompleted) -> None:
+    def _on_delegation_completed(self, event: ev.DelegationCompleted) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:
             self._tree.end(event, span, SpanStatus.OK)
             _set_response(span, event.request, event.response)
 
-    def _delegation_failed(self, event: ev.DelegationFailed) -> None:
+    def _on_delegation_failed(self, event: ev.DelegationFailed) -> None:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return
@@ -80,7 +80,7 @@ class OperationFold:
 
     # --- Reviews ------------------------------------------------------------------------------------------------------
 
-    def _review_requested(self, event: ev.ReviewRequested) -> None:
+    def _on_review_requested(self, event: ev.ReviewRequested) -> None:
         request = event.request
         span = self._begin(event, SpanKind.REVIEW, request.subject, request.agent)
         span.input = clean_text(request.text)
@@ -94,7 +94,7 @@ class OperationFold:
             "on_timeout": request.on_timeout.value,
         }
 
-    def _review_answered(self, event: ev.ReviewAnswered) -> None:
+    def _on_review_answered(self, event: ev.ReviewAnswered) -> None:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return
@@ -108,31 +108,31 @@ class OperationFold:
 
     # --- Guardrails, memory, waits ------------------------------------------------------------------------------------
 
-    def _guardrail_ended(self, event: ev.GuardrailEnded) -> None:
+    def _on_guardrail_ended(self, event: ev.GuardrailEnded) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:
             span.output = clean_text(event.message) or None
             self._tree.end(event, span, event.status, ("GuardrailViolationError", span.output))
             _add_attributes(span, message=span.output)
 
-    def _memory_started(self, event: ev.MemoryStarted) -> None:
+    def _on_memory_started(self, event: ev.MemoryStarted) -> None:
         span = self._begin_operation(event)
         span.name = clean_text(event.scope)
         for totals in self._tree.touch_totals_around(span):
             totals.memory_retrieve_count += event.operation == "retrieve"
             totals.memory_store_count += event.operation == "store"
 
-    def _memory_ended(self, event: ev.MemoryEnded) -> None:
+    def _on_memory_ended(self, event: ev.MemoryEnded) -> None:
         if (span := self._end_operation(event)) is not None:
             for totals in self._tree.touch_totals_around(span):
                 totals.memory_ms += span.duration_ms or 0.0
 
-    def _wait_started(self, event: ev.WaitStarted) -> None:
+    def _on_wait_started(self, event: ev.WaitStarted) -> None:
         span = self._begin(event, SpanKind.WAIT, clean_text(event.subject) or event.cause)
         span.wait_kind = event.cause
         if span.parent is not None and _holds_up(span):
             self._tree.set_status(span.parent, SpanStatus.WAITING)
 
-    def _wait_ended(self, event: ev.WaitEnded) -> None:
+    def _on_wait_ended(self, event: ev.WaitEnded) -> None:
         span = self._tree.open.get(event.span_id)
         if span is None:
             return

@@ -77,23 +77,23 @@ class TraceFold:
         self._handlers: dict[type[ev.Event], Callable[[Any], object]] = {
             **OperationFold(self.tree).make_handlers(),
             **self._calls.make_handlers(),
-            ev.RunStarted: self._run_started,
-            ev.PlanMade: self._plan_made,
-            ev.Noted: self._noted,
-            ev.Warned: self._warned,
-            ev.RunEnded: self._run_ended,
-            ev.PhaseStarted: self._phase_started,
-            ev.PhaseEnded: self._phase_ended,
-            ev.PhaseRetried: self._sent_back,
-            ev.PhaseSkipped: self._phase_skipped,
-            ev.TaskStarted: self._task_started,
-            ev.TaskInputPrepared: self._task_input_prepared,
-            ev.TaskRetried: self._sent_back,
-            ev.TaskFellBack: self._task_fell_back,
-            ev.TaskCompleted: self._task_completed,
-            ev.TaskFailed: self._task_failed,
-            ev.TaskSkipped: self._task_skipped,
-            ev.BudgetWarning: self._warned,
+            ev.RunStarted: self._on_run_started,
+            ev.PlanMade: self._on_plan_made,
+            ev.Noted: self._on_noted,
+            ev.Warned: self._on_warned,
+            ev.RunEnded: self._on_run_ended,
+            ev.PhaseStarted: self._on_phase_started,
+            ev.PhaseEnded: self._on_phase_ended,
+            ev.PhaseRetried: self._on_sent_back,
+            ev.PhaseSkipped: self._on_phase_skipped,
+            ev.TaskStarted: self._on_task_started,
+            ev.TaskInputPrepared: self._on_task_input_prepared,
+            ev.TaskRetried: self._on_sent_back,
+            ev.TaskFellBack: self._on_task_fell_back,
+            ev.TaskCompleted: self._on_task_completed,
+            ev.TaskFailed: self._on_task_failed,
+            ev.TaskSkipped: self._on_task_skipped,
+            ev.BudgetWarning: self._on_warned,
         }
 
     @classmethod
@@ -154,7 +154,7 @@ class TraceFold:
 
     # --- The run ------------------------------------------------------------------------------------------------------
 
-    def _run_started(self, event: ev.RunStarted) -> None:
+    def _on_run_started(self, event: ev.RunStarted) -> None:
         self.run_id, self.name, self.workflow = event.run_id, event.name, str(event.workflow)
         self.inputs = {name: clean_value(name, value) for name, value in event.inputs.items()}
         self.max_concurrency, self.budget = event.max_concurrency, event.budget
@@ -163,7 +163,7 @@ class TraceFold:
         self.status = RunStatus.RUNNING
         self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")
 
-    def _plan_made(self, event: ev.PlanMade) -> None:
+    def _on_plan_made(self, event: ev.PlanMade) -> None:
         """Rows for everything that will come, so that rows never jump (W1)."""
         plan = self.plan = event.plan
         phase_ids = dict(zip(plan.phases, event.phase_span_ids, strict=True))
@@ -178,13 +178,13 @@ class TraceFold:
             if planned.settings:
                 task.attributes = {"settings": {name: _mask(value) for name, value in planned.settings.items()}}
 
-    def _noted(self, event: ev.Noted) -> None:
+    def _on_noted(self, event: ev.Noted) -> None:
         self.note = clean_text(event.message)
 
-    def _warned(self, event: ev.Warned | ev.BudgetWarning) -> None:
+    def _on_warned(self, event: ev.Warned | ev.BudgetWarning) -> None:
         self.warnings.append(clean_text(event.message))
 
-    def _run_ended(self, event: ev.RunEnded) -> None:
+    def _on_run_ended(self, event: ev.RunEnded) -> None:
         self.status, self.exit_reason, self.note = event.status, event.exit_reason, None
         self._close_what_is_open(event)
         if self.run is not None:
@@ -211,18 +211,18 @@ class TraceFold:
 
     # --- Phases and tasks ---------------------------------------------------------------------------------------------
 
-    def _phase_started(self, event: ev.PhaseStarted) -> None:
+    def _on_phase_started(self, event: ev.PhaseStarted) -> None:
         self.tree.begin(event, SpanKind.PHASE, event.phase or "")
 
-    def _phase_ended(self, event: ev.PhaseEnded) -> None:
+    def _on_phase_ended(self, event: ev.PhaseEnded) -> None:
         ended = SpanStatus.OK if event.status is PhaseStatus.COMPLETED else SpanStatus.ERROR
         self._end(event, SpanStatus.CANCELLED if event.is_cancelled else ended)
 
-    def _phase_skipped(self, event: ev.PhaseSkipped) -> None:
+    def _on_phase_skipped(self, event: ev.PhaseSkipped) -> None:
         self.tree.skip(event, self.tree.find_or_enter(event, SpanKind.PHASE, event.phase or ""), event.reason)
 
-    def _task_started(self, event: ev.TaskStarted) -> None:
-        facts = {"is_planned": event.index is not None, "parent": self._review_of(event)}
+    def _on_task_started(self, event: ev.TaskStarted) -> None:
+        facts = {"is_planned": event.index is not None, "parent": self._find_review(event)}
         span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent, **facts)
         span.description = clean_text(event.description)
         span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
@@ -230,7 +230,7 @@ class TraceFold:
             span.attempt = (span.attempt or 1) + 1
         self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
 
-    def _review_of(self, event: ev.TaskStarted) -> Span | None:
+    def _find_review(self, event: ev.TaskStarted) -> Span | None:
         """The review of a phase that this task answers: its work is beside the review, and counts as inside (E28)."""
         phase = self.tree.spans.get(event.parent_id or "")
         if event.index is not None or phase is None or phase.kind is not SpanKind.PHASE:
@@ -238,7 +238,7 @@ class TraceFold:
         asked = (span for span in self.tree.open.values() if span.kind is SpanKind.REVIEW and span.parent is phase)
         return next(asked, None)
 
-    def _task_input_prepared(self, event: ev.TaskInputPrepared) -> None:
+    def _on_task_input_prepared(self, event: ev.TaskInputPrepared) -> None:
         span = self.tree.open.get(event.span_id)
         if span is None:
             return
@@ -252,7 +252,7 @@ class TraceFold:
             for totals in self.tree.touch_totals_around(span):
                 totals.prompt_ms += built_ms
 
-    def _sent_back(self, event: ev.TaskRetried | ev.PhaseRetried) -> None:
+    def _on_sent_back(self, event: ev.TaskRetried | ev.PhaseRetried) -> None:
         """A review wants it done again: a task goes on in its span, the tasks of a phase start again in theirs."""
         span = self.tree.open.get(event.span_id)
         if span is None:
@@ -262,22 +262,22 @@ class TraceFold:
         if span.kind is SpanKind.TASK:
             self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
 
-    def _task_fell_back(self, event: ev.TaskFellBack) -> None:
+    def _on_task_fell_back(self, event: ev.TaskFellBack) -> None:
         span = self.tree.open.get(event.span_id)
         if span is not None:
             span.is_fallback = True
             for totals in self.tree.touch_totals_around(span):
                 totals.fallback_count += 1
 
-    def _task_completed(self, event: ev.TaskCompleted) -> None:
+    def _on_task_completed(self, event: ev.TaskCompleted) -> None:
         span = self._end(event, SpanStatus.OK)
         if span is not None:
             span.output = clean_text(event.output.raw)
 
-    def _task_failed(self, event: ev.TaskFailed) -> None:
+    def _on_task_failed(self, event: ev.TaskFailed) -> None:
         self._end(event, event.status, event.error)
 
-    def _task_skipped(self, event: ev.TaskSkipped) -> None:
+    def _on_task_skipped(self, event: ev.TaskSkipped) -> None:
         self.tree.skip(event, self.tree.find_or_enter(event, SpanKind.TASK, event.task or ""), event.reason)
 
     def _end(self, event: ev.Event, status: SpanStatus, error: BaseException | None = None) -> Span | None:

@@ -85,27 +85,27 @@ class UsageTotals:
     @property
     def input_tokens(self) -> int | None:
         """Known part; 0 where no model was asked."""
-        return self._known(self.known_input)
+        return self._known_or_zero(self.known_input)
 
     @property
     def output_tokens(self) -> int | None:
         """Known part; 0 where no model was asked."""
-        return self._known(self.known_output)
+        return self._known_or_zero(self.known_output)
 
     @property
     def cache_read_tokens(self) -> int | None:
         """Known part; 0 where no model was asked."""
-        return self._known(self.known_cache_read)
+        return self._known_or_zero(self.known_cache_read)
 
     @property
     def cache_write_tokens(self) -> int | None:
         """Known part; 0 where no model was asked."""
-        return self._known(self.known_cache_write)
+        return self._known_or_zero(self.known_cache_write)
 
     @property
     def reasoning_tokens(self) -> int | None:
         """Known part; 0 where no model was asked."""
-        return self._known(self.known_reasoning)
+        return self._known_or_zero(self.known_reasoning)
 
     @property
     def total_tokens(self) -> int | None:
@@ -147,7 +147,7 @@ class UsageTotals:
             currency=currency,
         )
 
-    def _known(self, part: int | None) -> int | None:
+    def _known_or_zero(self, part: int | None) -> int | None:
         return 0 if part is None and self.llm_attempt_count == 0 else part
 
 

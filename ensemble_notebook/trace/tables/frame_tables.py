@@ -19,14 +19,14 @@ from ensemble_notebook.trace.tables.columns import (
     TIMES,
     WHERE,
 )
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, attribute_reader
+from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, make_attribute_reader
 
 
 def _format_arguments(message: Message) -> str | None:
     return "; ".join(f"{call.name}({call.arguments})" for call in message.tool_calls) or None
 
 
-def _task_counter(status: SpanStatus) -> Callable[[Any], int]:
+def _make_task_counter(status: SpanStatus) -> Callable[[Any], int]:
     """How a record of a run gives how many tasks of the plan are in a status."""
     return lambda record: int(record.fold.tree.task_counts[status])
 
@@ -201,17 +201,19 @@ DELEGATIONS: Final = Table(
         Column("delegation_id", "string", "id of request and response"),
         Column("phase", "category", "name of the phase, NA in a flat ensemble"),
         Column("task", "category", "name of the task in which it was asked for"),
-        Column("delegator", "category", "role of who asked", attribute_reader("delegator")),
+        Column("delegator", "category", "role of who asked", make_attribute_reader("delegator")),
         Column("delegate_to", "category", "role of the worker"),
         Column(
             "depth",
             "Int64",
             "1 for what the agent of a task asks for, 2 for what its worker does, ...",
-            attribute_reader("depth"),
+            make_attribute_reader("depth"),
         ),
-        Column("priority", "category", "as the request says", attribute_reader("priority")),
+        Column("priority", "category", "as the request says", make_attribute_reader("priority")),
         STATUS,
-        Column("response", "category", "success, failure or partial; NA while running", attribute_reader("status")),
+        Column(
+            "response", "category", "success, failure or partial; NA while running", make_attribute_reader("status")
+        ),
         Column("reason", "string", "why it was refused"),
         *TIMES,
         Column("request", "string", "what was asked, as the worker got it; secrets masked", "input"),
@@ -234,17 +236,17 @@ REVIEWS: Final = Table(
             "subject",
             "category",
             "task, output, tool, question or phase",
-            attribute_reader("subject"),
+            make_attribute_reader("subject"),
             is_nullable=False,
         ),
-        Column("tool", "category", "name of the tool, for a tool call", attribute_reader("tool")),
+        Column("tool", "category", "name of the tool, for a tool call", make_attribute_reader("tool")),
         STATUS,
         *TIMES,
         Column("human_wait_ms", "Float64", "nothing but the answer was missing"),
         Column("text", "string", "what was shown, secrets masked", "input", is_nullable=False, longest=2_000),
         Column("review_decision", "category", "approve, edit, retry, reject or exit_early; NA without an answer"),
         Column("answer", "string", "the edited text, the feedback or the reason, secrets masked", "output"),
-        Column("is_timeout", "boolean", "nobody answered in time", attribute_reader("is_timeout")),
+        Column("is_timeout", "boolean", "nobody answered in time", make_attribute_reader("is_timeout")),
         *ERROR,
         *CHAIN,
     ),
@@ -299,7 +301,7 @@ RUNS: Final = Table(
                 f"tasks_{name}",
                 "Int64",
                 f"tasks of the plan that {meaning}",
-                _task_counter(status),
+                _make_task_counter(status),
                 is_nullable=False,
             )
             for name, status, meaning in (

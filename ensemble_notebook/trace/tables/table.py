@@ -140,7 +140,7 @@ class Table:
         return "\n".join([f"One row per {self.grain}.", "", index, "", "Columns:", *lines])
 
 
-def attribute_reader(name: str) -> Callable[[Any], Any]:
+def make_attribute_reader(name: str) -> Callable[[Any], Any]:
     """How a span gives what only its kind has."""
     return lambda span: (span.attributes or {}).get(name)
 

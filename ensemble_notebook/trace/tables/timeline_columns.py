@@ -13,13 +13,13 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.frame_tables import DELEGATIONS, PHASES, REVIEWS, RUNS, SPANS, TASKS
-from ensemble_notebook.trace.tables.table import Column, Table, attribute_reader
+from ensemble_notebook.trace.tables.table import Column, Table, make_attribute_reader
 
 VERSION: Final = 2
 """Of these tables. A view reads all versions up to its own: 1 is that of 0.1.0."""
 
 
-def _usage_reader(name: str) -> Callable[[Span], Any]:
+def _make_usage_reader(name: str) -> Callable[[Span], Any]:
     """Tokens and cost of an attempt are its own, of everything else the sums over the attempts beneath it (T2)."""
 
     def read(span: Span) -> Any:
@@ -30,14 +30,14 @@ def _usage_reader(name: str) -> Callable[[Span], Any]:
     return read
 
 
-def _currency(span: Span) -> str | None:
+def _read_currency(span: Span) -> str | None:
     return None if _COST(span) is None else span.currency
 
 
-_COST: Final = _usage_reader("cost")
+_COST: Final = _make_usage_reader("cost")
 
 
-def _nested(kind: SpanKind, table: Table) -> Callable[[Span], Any]:
+def _make_record_reader(kind: SpanKind, table: Table) -> Callable[[Span], Any]:
     """What only spans of one kind have, as a record of its own."""
 
     def read(span: Span) -> Any:
@@ -55,7 +55,7 @@ DELEGATION: Final = Table(
             "errors",
             "object",
             "why it was refused or failed",
-            attribute_reader("errors"),
+            make_attribute_reader("errors"),
             type_name="readonly string[]",
         ),
     ),
@@ -69,7 +69,7 @@ REVIEW: Final = Table(
             "verdicts",
             "object",
             "what may be answered",
-            attribute_reader("verdicts"),
+            make_attribute_reader("verdicts"),
             type_name="readonly Verdict[]",
             is_nullable=False,
         ),
@@ -77,9 +77,9 @@ REVIEW: Final = Table(
             "deadline_ms",
             "Float64",
             "when on_timeout decides, since the run started; absent: never",
-            attribute_reader("deadline_ms"),
+            make_attribute_reader("deadline_ms"),
         ),
-        Column("on_timeout", "category", "what it decides", attribute_reader("on_timeout")),
+        Column("on_timeout", "category", "what it decides", make_attribute_reader("on_timeout")),
         Column("decision", "category", "what was answered", "review_decision"),
         *REVIEWS.pick("is_timeout"),
     ),
@@ -88,9 +88,9 @@ MEMORY: Final = Table(
     "memory operation",
     None,
     (
-        Column("operation", "category", "retrieve or store", attribute_reader("operation"), is_nullable=False),
-        Column("scope", "category", "of the memory", attribute_reader("scope"), is_nullable=False),
-        Column("count", "Int64", "entries that were found or written", attribute_reader("count")),
+        Column("operation", "category", "retrieve or store", make_attribute_reader("operation"), is_nullable=False),
+        Column("scope", "category", "of the memory", make_attribute_reader("scope"), is_nullable=False),
+        Column("count", "Int64", "entries that were found or written", make_attribute_reader("count")),
     ),
 )
 
@@ -107,21 +107,27 @@ ROWS: Final = Table(
         *SPANS.pick("error_type", "error_message", "reason", "attempt", "max_attempts", "retry_reason"),
         *SPANS.pick("provider", "model_requested", "model", "is_scripted", "finish_reason"),
         *(
-            Column(each.name, each.dtype, f"{each.meaning}; known part", _usage_reader(each.name))
+            Column(each.name, each.dtype, f"{each.meaning}; known part", _make_usage_reader(each.name))
             for each in SPANS.pick("input_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens")
         ),
         Column("cost", "Float64", "known part, in currency", _COST),
-        Column("currency", "category", "of the cost: there wherever a cost is", _currency),
+        Column("currency", "category", "of the cost: there wherever a cost is", _read_currency),
         *SPANS.pick("tool", "delegate_to", "delegation_id"),
-        Column("delegation", "object", "of a delegation", _nested(SpanKind.DELEGATION, DELEGATION), "Delegation"),
-        Column("review", "object", "of a review", _nested(SpanKind.REVIEW, REVIEW), "Review"),
-        Column("memory", "object", "of a memory operation", _nested(SpanKind.MEMORY, MEMORY), "Memory"),
-        Column("guardrail", "category", "what a guardrail looks at: input or output", attribute_reader("kind")),
+        Column(
+            "delegation",
+            "object",
+            "of a delegation",
+            _make_record_reader(SpanKind.DELEGATION, DELEGATION),
+            "Delegation",
+        ),
+        Column("review", "object", "of a review", _make_record_reader(SpanKind.REVIEW, REVIEW), "Review"),
+        Column("memory", "object", "of a memory operation", _make_record_reader(SpanKind.MEMORY, MEMORY), "Memory"),
+        Column("guardrail", "category", "what a guardrail looks at: input or output", make_attribute_reader("kind")),
         Column(
             "settings",
             "object",
             "how a task was declared, by the names of its fields, where that differs from the defaults",
-            attribute_reader("settings"),
+            make_attribute_reader("settings"),
             "Readonly<Record<string, string | number | boolean>>",
         ),
     ),
@@ -170,7 +176,7 @@ FAILURE: Final = Table(
 )
 
 
-def _total(state: Any) -> int:
+def _count_tasks(state: Any) -> int:
     return sum(state.fold.tree.task_counts[status] for status in SpanStatus)
 
 
@@ -180,7 +186,7 @@ RUN: Final = Table(
     (
         *RUNS.pick("name", "status", "exit_reason"),
         Column("elapsed_ms", "Float64", "since the start; of a run that is over, its length", is_nullable=False),
-        Column("tasks_total", "Int64", "tasks of the plan", _total, is_nullable=False),
+        Column("tasks_total", "Int64", "tasks of the plan", _count_tasks, is_nullable=False),
         *RUNS.pick("tasks_done", "tasks_failed", "tasks_skipped"),
         Column(
             "phases_now", "object", "names of the phases that run", type_name="readonly string[]", is_nullable=False
