@@ -62,22 +62,22 @@ class ExecutionTrace:
 
     @property
     def run_id(self) -> str:
-        """Empty where nothing had started."""
+        """The id of the run; empty where nothing had started."""
         return self.fold.run_id
 
     @property
     def name(self) -> str | None:
-        """Of the ensemble."""
+        """The name of the ensemble; None where it has none."""
         return self.fold.name
 
     @property
     def workflow(self) -> str | None:
-        """Of the ensemble."""
+        """The workflow of the ensemble."""
         return self.fold.workflow
 
     @property
     def inputs(self) -> Mapping[str, str]:
-        """Template variables as text, secrets masked."""
+        """The template variables as text, with secrets masked."""
         return self.fold.inputs
 
     @property
@@ -113,7 +113,7 @@ class ExecutionTrace:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """In order of appearance."""
+        """The warnings of the run, in order of appearance."""
         return tuple(self.fold.warnings)
 
     @cached_property
@@ -123,27 +123,27 @@ class ExecutionTrace:
 
     @property
     def metrics(self) -> Metrics:
-        """Sums over the leaves of the run (T2)."""
+        """The sums over the leaves of the run (T2)."""
         return self.fold.metrics
 
     @property
     def started_at(self) -> datetime | None:
-        """UTC."""
+        """When the run started, in UTC."""
         return None if self.fold.run is None else self.fold.run.start_time
 
     @property
     def ended_at(self) -> datetime | None:
-        """UTC; None before the end."""
+        """When the run ended, in UTC; None before that."""
         return None if self.fold.run is None else self.fold.run.end_time
 
     @property
     def duration(self) -> timedelta | None:
-        """On the monotonic clock (T4); None before the end."""
+        """How long the run took on the monotonic clock (T4); None before the end."""
         return None if self.fold.run is None else self.fold.run.duration
 
     @property
     def tasks(self) -> tuple[TaskTrace, ...]:
-        """Those of the plan, in order of declaration, those that never ran included (T1); then reviewers of phases."""
+        """The tasks of the plan, in order of declaration, also those that never ran (T1); then reviewers."""
         return self._parts.tasks
 
     @property

@@ -35,7 +35,7 @@ class RunParts:
 
     @property
     def task_names(self) -> list[str]:
-        """Of all tasks, delegated ones included."""
+        """The names of all tasks, delegated ones included."""
         return [task.name for task in self._by_id.values()]
 
     def _make_tasks(self) -> dict[str, TaskTrace]:

@@ -32,17 +32,17 @@ class SpanView:
 
     @property
     def started_at(self) -> datetime | None:
-        """UTC; None for what never ran."""
+        """When it started, in UTC; None for what never ran."""
         return self.span.start_time
 
     @property
     def completed_at(self) -> datetime | None:
-        """UTC; None before the end."""
+        """When it ended, in UTC; None before that."""
         return self.span.end_time
 
     @property
     def duration(self) -> timedelta | None:
-        """On the monotonic clock (T4); None before the end."""
+        """How long it took on the monotonic clock (T4); None before the end."""
         return self.span.duration
 
 
@@ -62,17 +62,17 @@ class ToolCallTrace(SpanView):
 
     @property
     def tool(self) -> str:
-        """Its name."""
+        """The name of the tool."""
         return self.span.tool or ""
 
     @property
     def arguments(self) -> str:
-        """JSON text, secrets masked."""
+        """The arguments as JSON text, with secrets masked."""
         return self.span.input or ""
 
     @property
     def result(self) -> str | None:
-        """The text that the model got, secrets masked; None before the end."""
+        """The text that the model got, with secrets masked; None before the end."""
         return self.span.output
 
     @property
@@ -100,34 +100,34 @@ class LlmInteraction(SpanView):
 
     @property
     def iteration(self) -> int:
-        """Number of the turn in the agent's loop, from 1."""
+        """The number of the turn in the agent's loop, from 1."""
         return self.span.iteration or 1
 
     @property
     def latency(self) -> timedelta | None:
-        """Of the last attempt; None before that is over."""
+        """How long the last attempt took; None before that is over."""
         return None if self.span.latency_ms is None else timedelta(milliseconds=self.span.latency_ms)
 
     @property
     def input_tokens(self) -> int | None:
-        """Of all attempts; None where no part is known."""
+        """The sum over all attempts; None where no part of it is known."""
         return None if self.span.totals is None else self.span.totals.input_tokens
 
     @property
     def output_tokens(self) -> int | None:
-        """Of all attempts; None where no part is known."""
+        """The sum over all attempts; None where no part of it is known."""
         return None if self.span.totals is None else self.span.totals.output_tokens
 
     @property
     def response_type(self) -> Literal["TOOL_CALLS", "FINAL_ANSWER"] | None:
-        """What the reply was; None where there was none."""
+        """What the reply was: a request for tools, or the answer; None where there was none."""
         if self.span.tool_request_count is None:
             return None
         return "TOOL_CALLS" if self.span.tool_request_count else "FINAL_ANSWER"
 
     @property
     def text(self) -> str | None:
-        """Of the reply, secrets masked; None where there was none."""
+        """The text of the reply, with secrets masked; None where there was none."""
         return self.span.output
 
 
@@ -145,17 +145,17 @@ class DelegationTrace(SpanView):
 
     @property
     def delegation_id(self) -> str:
-        """Of request and response."""
+        """The id that request and response share."""
         return self.span.delegation_id or ""
 
     @property
     def delegator(self) -> str:
-        """Role of who asked."""
+        """The role of who asked."""
         return str((self.span.attributes or {}).get("delegator", ""))
 
     @property
     def worker(self) -> str:
-        """Role of who was asked."""
+        """The role of who was asked."""
         return self.span.delegate_to or ""
 
     @property
@@ -203,12 +203,12 @@ class TaskTrace(SpanView):
 
     @property
     def agent(self) -> str:
-        """Role of the agent that it was given to; ``"Handler"`` for a handler."""
+        """The role of the agent that it was given to; ``"Handler"`` for a handler."""
         return self.span.agent or ""
 
     @property
     def description(self) -> str:
-        """Resolved, secrets masked."""
+        """The description with its inputs filled in, and secrets masked."""
         return self.span.description or ""
 
     @property
@@ -218,12 +218,12 @@ class TaskTrace(SpanView):
 
     @property
     def system_prompt(self) -> str:
-        """The latest; empty for a handler."""
+        """The latest system prompt; empty for a handler."""
         return self._find_prompt("system")
 
     @property
     def user_prompt(self) -> str:
-        """The latest; empty before it was made."""
+        """The latest user prompt; empty before it was made."""
         return self._find_prompt("user")
 
     @property
@@ -233,7 +233,7 @@ class TaskTrace(SpanView):
 
     @cached_property
     def turns(self) -> tuple[LlmInteraction, ...]:
-        """Its model calls, in order of start."""
+        """The model calls of the task, in order of start."""
         calls = [span for span in self.spans if span.kind is SpanKind.LLM]
         attempts: dict[str | None, list[Span]] = {}
         tools: dict[str, list[Span]] = {call.span_id: [] for call in calls}

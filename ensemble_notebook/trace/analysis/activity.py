@@ -48,7 +48,7 @@ class RunActivity:
 
     @property
     def currency(self) -> str:
-        """Of the cost."""
+        """The currency of the cost."""
         return self.fold.currency
 
 

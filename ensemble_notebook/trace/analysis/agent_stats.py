@@ -58,14 +58,14 @@ class AgentStats:
 
     @property
     def tool_tokens(self) -> int | None:
-        """Input and output of the calls that asked for tools, known part."""
+        """Input and output of the calls that asked for tools, as far as it is known."""
         asked = [span.totals for span in self._by_kind[SpanKind.LLM] if span.tool_request_count]
         known = [totals.total_tokens for totals in asked if totals is not None and totals.total_tokens is not None]
         return sum(known) if known or not asked else None
 
     @property
     def cost(self) -> Decimal | None:
-        """Known part."""
+        """The known part of what its requests cost; None where no part is known."""
         known = [span.cost for span in self._by_kind[SpanKind.ATTEMPT] if span.cost is not None]
         return sum(known, Decimal(0)) if known or not self._by_kind[SpanKind.ATTEMPT] else None
 

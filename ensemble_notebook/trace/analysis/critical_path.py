@@ -23,7 +23,7 @@ class Segment:
 
     @property
     def duration_ms(self) -> float:
-        """Length."""
+        """The length of the segment."""
         return self.end_ms - self.start_ms
 
 

@@ -33,7 +33,7 @@ class Link:
 
     @property
     def characters(self) -> int | None:
-        """Length of the text."""
+        """The length of the text that was handed over; None where nothing was."""
         return None if self.text is None else len(self.text)
 
 

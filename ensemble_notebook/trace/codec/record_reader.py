@@ -106,7 +106,7 @@ def _make_class_schema(kind: type) -> CoreSchema:
 
 
 def _make_record_schema(kind: type) -> CoreSchema:
-    """Fields in camelCase; one that is required and was left out was None, one with a default has that."""
+    """Fields are in camelCase. One without a default that was left out was None."""
     from pydantic_core import core_schema as cs
 
     hints = get_type_hints(kind)

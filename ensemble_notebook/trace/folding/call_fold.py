@@ -201,7 +201,7 @@ class CallFold:
             totals.add_cost(attempt.cost)
 
     def _set_price(self, attempt: Span, model: str, usage: TokenUsage) -> bool:
-        """Price an attempt; False where the price under this name is unknown, and nothing changed."""
+        """Price an attempt. Gives False where the price under this name is unknown, and nothing changed."""
         price = self._calculate_price(attempt, model, usage)
         if price is None:
             return False
@@ -250,7 +250,7 @@ class CallFold:
             totals.tool_wait_ms += waited_ms
 
     def _leave_tool_group(self, span: Span) -> float:
-        """Milliseconds that the turn has waited for tools, once the last of those side by side is back; before, 0."""
+        """How long the turn has waited for tools, in ms, once the last of those side by side is back; 0 before."""
         running, since_ms = self._tool_groups.pop(span.parent_id)
         if running > 1:
             self._tool_groups[span.parent_id] = (running - 1, since_ms)

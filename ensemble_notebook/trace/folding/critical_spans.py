@@ -49,7 +49,7 @@ def mark_critical_spans(spans: Mapping[str, Span]) -> tuple[list[Span], list[Act
 
 
 def _is_startup(span: Span) -> bool:
-    """Beside all work: which of the tasks waited for it, and how long, is not known (E57)."""
+    """True for a wait beside all work: which tasks waited for it, and how long, is not known (E57)."""
     return span.kind is SpanKind.WAIT and span.parent is not None and span.parent.kind is SpanKind.RUN
 
 
@@ -210,7 +210,7 @@ def _mark_chain(last: _Milestone, closing: Mapping[str, _Milestone]) -> list[Act
 
 
 def _mark_inside(parent: Span, children: Sequence[Span]) -> None:
-    """Children of one span: each is held up by those that were over when it started."""
+    """Mark the children of one span. Each is held up by those that were over when it started."""
     if parent.slack_ms is None:
         return
     children = sorted(children, key=lambda each: each.seq)

@@ -61,5 +61,5 @@ def _look_up_price(usage: TokenUsage, provider: str, model: str, at: datetime | 
 
 @lru_cache(maxsize=1024)
 def _is_listed(provider: str, model: str) -> bool:
-    """Remembered, because the list looks through every pattern before it gives up on a name."""
+    """True where the list knows the model. Remembered, because the list is slow to give up on a name."""
     return _look_up_price(TokenUsage(input_tokens=1, output_tokens=1), provider, model, None) is not None

@@ -124,17 +124,17 @@ class TraceFold:
 
     @property
     def spans(self) -> dict[str, Span]:
-        """By id, in order of first appearance; what is planned is there from the plan on, as ghosts (W1)."""
+        """All spans by id, in order of first appearance. What is planned is there from the plan on, as ghosts (W1)."""
         return self.tree.spans
 
     @property
     def messages(self) -> dict[str, list[Message]]:
-        """Of each task, by its span id, in order."""
+        """The messages of each task, by the id of its span, in order."""
         return self.log.messages
 
     @property
     def streams(self) -> dict[str, StreamedText]:
-        """Text streamed so far, by id of the LLM call; the latest change last."""
+        """The text streamed so far, by id of the LLM call; the latest change comes last."""
         return self._calls.streams
 
     @property
@@ -144,11 +144,11 @@ class TraceFold:
 
     @property
     def metrics(self) -> Metrics:
-        """Of the run, by now."""
+        """The sums over the run, as of now."""
         return self.sum_metrics(self.run)
 
     def sum_metrics(self, span: Span | None) -> Metrics:
-        """Of everything beneath a span."""
+        """The sums over everything beneath a span."""
         totals = None if span is None else span.totals
         return (totals or UsageTotals()).to_metrics(self.currency)
 
@@ -164,7 +164,7 @@ class TraceFold:
         self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")
 
     def _on_plan_made(self, event: ev.PlanMade) -> None:
-        """Rows for everything that will come, so that rows never jump (W1)."""
+        """Make rows for everything that will come, so that rows never jump (W1)."""
         plan = self.plan = event.plan
         phase_ids = dict(zip(plan.phases, event.phase_span_ids, strict=True))
         for name, after in plan.phases.items():

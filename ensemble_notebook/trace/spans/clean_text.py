@@ -60,7 +60,7 @@ class StreamedText:
         self.version = version
 
     def end(self, version: int) -> None:
-        """Nothing follows; what was held back may be read."""
+        """Nothing follows any more, so what was held back may be read."""
         self._is_ended = True
         self.version = version
 

@@ -159,12 +159,12 @@ class Span:
 
     @property
     def enclosing_id(self) -> str | None:
-        """Id of the span that its time is a part of."""
+        """The id of the span that its time is a part of."""
         return None if self.parent is None else self.parent.span_id
 
     @property
     def duration_ms(self) -> float | None:
-        """First start to last end, retries and waits included; None while it runs and for what never ran."""
+        """The time from first start to last end, with retries and waits; None while it runs, or if it never did."""
         return None if self.start_ms is None or self.end_ms is None else self.end_ms - self.start_ms
 
     @property
@@ -174,7 +174,7 @@ class Span:
 
     @property
     def active_intervals(self) -> tuple[ActiveInterval, ...]:
-        """From each start to the next end, in order of time; none of what never ran."""
+        """The times from each start to the next end, in order; none for what never ran."""
         if self.start_ms is None:
             return ()
         intervals, seq, start_ms = [], self.seq, self.start_ms
@@ -224,5 +224,5 @@ class Message:
 
     @property
     def name(self) -> str | None:
-        """Of the tool, for a tool's result."""
+        """The name of the tool, for a tool's result."""
         return self.span.tool

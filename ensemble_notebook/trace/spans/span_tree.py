@@ -22,7 +22,7 @@ _UNEXPLAINED: Final[ErrorSummary] = ("Unknown", None)
 
 
 def summarize_error(error: BaseException | None) -> ErrorSummary | None:
-    """Class and message of an error, masked (T7); the message None where it has none, and not too long."""
+    """The class and the message of an error, masked (T7) and not too long; the message is None where there is none."""
     if error is None:
         return None
     return type(error).__name__, shorten(format_error_message(error), _LONGEST_MESSAGE) or None
@@ -37,7 +37,7 @@ def format_error_message(error: BaseException) -> str:
 
 
 def to_ms(seconds: float) -> float:
-    """Milliseconds, to the nanosecond: no digits that nobody measured."""
+    """The same in milliseconds, rounded to the nanosecond, so that there are no digits that nobody measured."""
     return round(seconds * 1000, 6)
 
 

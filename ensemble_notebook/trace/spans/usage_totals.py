@@ -84,39 +84,39 @@ class UsageTotals:
 
     @property
     def input_tokens(self) -> int | None:
-        """Known part; 0 where no model was asked."""
+        """The known part of the sum; 0 where no model was asked."""
         return self._known_or_zero(self.known_input)
 
     @property
     def output_tokens(self) -> int | None:
-        """Known part; 0 where no model was asked."""
+        """The known part of the sum; 0 where no model was asked."""
         return self._known_or_zero(self.known_output)
 
     @property
     def cache_read_tokens(self) -> int | None:
-        """Known part; 0 where no model was asked."""
+        """The known part of the sum; 0 where no model was asked."""
         return self._known_or_zero(self.known_cache_read)
 
     @property
     def cache_write_tokens(self) -> int | None:
-        """Known part; 0 where no model was asked."""
+        """The known part of the sum; 0 where no model was asked."""
         return self._known_or_zero(self.known_cache_write)
 
     @property
     def reasoning_tokens(self) -> int | None:
-        """Known part; 0 where no model was asked."""
+        """The known part of the sum; 0 where no model was asked."""
         return self._known_or_zero(self.known_reasoning)
 
     @property
     def total_tokens(self) -> int | None:
-        """Input and output."""
+        """The sum of input and output, as far as it is known."""
         if self.input_tokens is None or self.output_tokens is None:
             return self.input_tokens if self.output_tokens is None else self.output_tokens
         return self.input_tokens + self.output_tokens
 
     @property
     def cost(self) -> Decimal | None:
-        """Known part; None where no price is known."""
+        """The known part of the cost; None where no price is known."""
         return None if self.unpriced_count and not self.priced_count else self.known_cost
 
     @property
@@ -152,5 +152,5 @@ class UsageTotals:
 
 
 def _to_duration(milliseconds: float) -> timedelta:
-    """Nothing is one object for all: most tasks have no time of most kinds."""
+    """A time as a timedelta. No time is one object for all, since most tasks have no time of most kinds."""
     return timedelta(milliseconds=milliseconds) if milliseconds else _NO_TIME

@@ -57,13 +57,13 @@ class Column:
 
     @property
     def read(self) -> Callable[[Any], Any]:
-        """Gives the value of a row; None is unknown."""
+        """The function that gives the value of a row; None is unknown."""
         value = self.value or self.name
         return attrgetter(value) if isinstance(value, str) else value
 
     @property
     def encoder(self) -> Callable[[Any], Any] | None:
-        """Makes of a known value what JSON has; None: the value is that already."""
+        """The function that makes of a known value what JSON has; None where the value is that already."""
         if self.dtype == "Float64":
             return to_number
         if self.dtype == "string":
@@ -71,7 +71,7 @@ class Column:
         return _encode if self.dtype in (UTC_TIME, "object") else None
 
     def values(self, rows: Iterable[Any]) -> list[Any]:
-        """This column of the rows; None is unknown."""
+        """The values of this column for the rows; None is unknown."""
         return list(map(self.read, rows))
 
 
@@ -121,7 +121,7 @@ class Table:
         return tuple((each.name, each.read, each.encoder) for each in self.all_columns)
 
     def to_frame(self, rows: Sequence[Any]) -> pd.DataFrame:
-        """These rows as a frame, in the order given."""
+        """Make a frame of these rows, in the order given."""
         import pandas as pd
 
         columns = {each.name: _make_array(pd, each.values(rows), each.dtype) for each in self.columns}
@@ -132,7 +132,7 @@ class Table:
 
     @property
     def documentation(self) -> str:
-        """Grain, index and columns, for the docstring."""
+        """The grain, the index and the columns in words, for the docstring."""
         index = "Index: the row's number, from 0."
         if self.index is not None:
             index = f"Index: {self.index.name} ({self.index.dtype}), {self.index.meaning}."
@@ -196,7 +196,7 @@ def _make_array(pd: Any, values: list[Any], dtype: Dtype) -> Any:
 
 
 def _make_categorical(pd: Any, values: list[Any]) -> Any:
-    """Categories are what occurs, in order of appearance: grouping by task lists the tasks in the order they ran."""
+    """Make categories of what occurs, in order of appearance, so that groups by task are in the order they ran."""
     codes = {value: code for code, value in enumerate(dict.fromkeys(each for each in values if each is not None))}
     categories = pd.Index(list(codes), dtype="string")
     return pd.Categorical.from_codes([codes.get(each, -1) for each in values], categories=categories)

@@ -136,7 +136,7 @@ class TimelineMessages:
         return [span for span in self._fold.spans.values() if span.kind.traits.is_shown]
 
     def _collect_streamed(self, since: int) -> list[list[str]]:
-        """Text that was streamed after message `since`, by call; the latest changes are at the end of `streams`."""
+        """The text that was streamed after message `since`, by call. What changed last is at the end of `streams`."""
         pieces = []
         for span_id, stream in reversed(self._fold.streams.items()):
             if stream.version <= since:
@@ -161,5 +161,5 @@ class _ByteBudget:
 
 
 def _measure_bytes(value: Any) -> int:
-    """Bytes of its plain JSON; a packer that writes less spares them."""
+    """How many bytes it takes as plain JSON. A packer that writes less has bytes to spare."""
     return len(json.dumps(value))

@@ -48,7 +48,7 @@ class RunState:
 
     @property
     def elapsed_ms(self) -> float:
-        """On the run's own clock once it is over; before that by the time of day, which is all that the reader has."""
+        """How long the run takes: by its own clock once it is over; before, by the time of day, as views do."""
         run = self.fold.run
         if run is None or run.start_time is None:
             return 0.0
@@ -58,12 +58,12 @@ class RunState:
 
     @property
     def phases_now(self) -> list[str]:
-        """In order of start."""
+        """The names of the phases that run, in order of start."""
         return [span.name for span in self.fold.tree.open.values() if span.kind is SpanKind.PHASE]
 
     @property
     def active(self) -> list[dict[str, Any]]:
-        """Calls, and tasks that are in no call; the longest running first."""
+        """What is at work: calls, and tasks that are in no call; the longest running first."""
         running = list(self.fold.tree.open.values())
         calling = {span.task_id for span in running if span.kind.traits.is_activity}
         active = [
@@ -75,7 +75,7 @@ class RunState:
 
     @property
     def waiting(self) -> list[str]:
-        """Reviews that a person has not answered yet."""
+        """The ids of the reviews that a person has not answered yet."""
         return [span.span_id for span in self.fold.tree.open.values() if _is_question_to_person(span)]
 
     @property
@@ -103,7 +103,7 @@ class RunState:
 
     @property
     def warnings(self) -> list[str]:
-        """The latest, in order of appearance."""
+        """The latest warnings, in order of appearance."""
         return [shorten(each, LONGEST_WARNING) for each in self.fold.warnings[-MOST_WARNINGS:]]
 
     @property
