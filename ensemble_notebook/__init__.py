@@ -12,20 +12,33 @@ first use, so that loading the extension is cheap.
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import lazy_loader
 
 from ensemble_notebook.domain.seams.views import register_view
+from ensemble_notebook.errors import register_cell_namer
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 __version__ = "0.1.0"
 
+
+def _name_cell(file: str) -> str | None:
+    """How the notebook calls a cell that is run as this file; None for other files."""
+    if "IPython" not in sys.modules:
+        return None
+    name: str | None = import_module("ensemble_notebook.notebook.live.cell_names").name_cell(file)
+    return name
+
+
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __all__ += ["__version__"]
 
+register_cell_namer(_name_cell)
 register_view("timeline", "ensemble_notebook.notebook.live.timeline_widget:timeline_of")
 register_view("output", "ensemble_notebook.notebook.picture.static_picture:output_bundle")
 register_view("plan", "ensemble_notebook.notebook.picture.static_picture:plan_bundle")

@@ -96,6 +96,7 @@ from .ensemble.ensemble_output import EnsembleOutput as EnsembleOutput
 from .ensemble.review_handlers import auto_review as auto_review
 from .ensemble.review_handlers import console_review as console_review
 from .ensemble.run_handle import RunHandle as RunHandle
+from .errors import AbsentObjectError as AbsentObjectError
 from .errors import AgentExecutionError as AgentExecutionError
 from .errors import BudgetExceededError as BudgetExceededError
 from .errors import CircularDependencyError as CircularDependencyError

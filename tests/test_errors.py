@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
-import traceback
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook import errors
+from ensemble_notebook import Ensemble, errors
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.secrets import MASK
 from ensemble_notebook.domain.outputs.task_output import Failure
 from ensemble_notebook.errors import (
+    AbsentObjectError,
     AgentExecutionError,
     BudgetExceededError,
     CircularDependencyError,
@@ -40,6 +42,7 @@ from ensemble_notebook.errors import (
     did_you_mean,
     find_nearest,
     get_message,
+    make_recorded_error,
     summarize_error,
 )
 
@@ -70,6 +73,8 @@ EXAMPLES: list[BaseException] = [
     TraceFormatError("no trace"),
     DeadlineExceededError("task", 2.5, "its handler", "Raise the timeout."),
     RunInterrupted("1 of 2 tasks are done and kept."),
+    AbsentObjectError("The model is not here."),
+    make_recorded_error("KeyError", "'missing'"),
 ]
 
 
@@ -87,7 +92,7 @@ def test_every_error_pickles_with_all_its_facts(error: BaseException) -> None:
 def test_the_examples_are_every_error_there_is() -> None:
     public = {getattr(errors, name) for name in errors.__all__}
     classes = {each for each in public if isinstance(each, type) and issubclass(each, BaseException)}
-    assert {type(error) for error in EXAMPLES} == classes
+    assert {next(each for each in type(error).__mro__ if each in classes) for error in EXAMPLES} == classes
 
 
 def test_an_error_about_an_ensemble_pickles_with_its_subject() -> None:
@@ -198,18 +203,37 @@ def failed_task() -> TaskExecutionError:
         return error
 
 
-def test_a_cell_shows_the_error_and_its_root_cause_then_the_whole_traceback_c13() -> None:
+def test_a_cell_shows_the_error_and_its_root_cause_then_the_traceback_c13() -> None:
     error = failed_task()
+    line = failed_task.__code__.co_firstlineno + 5
     assert error._render_traceback_() == [
         "TaskExecutionError: task 'a' failed",
         "  caused by ConnectionError: connection refused",
+        f"  at tests/test_errors.py:{line} in failed_task",
     ]
-    assert error._render_traceback_() == "".join(traceback.format_exception(error)).splitlines()
+    again = error._render_traceback_()
+    assert again[0] == "Traceback (most recent call last):"
+    assert again[-1].endswith("TaskExecutionError: task 'a' failed")
+    assert '    raise ConnectionError("connection refused")' in again
+
+
+def test_a_second_traceback_shows_the_users_frames_and_what_they_called_but_none_of_ours_c13() -> None:
+    def parse(task: object) -> object:
+        return json.loads("{")
+
+    with pytest.raises(TaskExecutionError) as caught:
+        Ensemble(tasks=[Task.of("Parse", handler=parse)]).run()
+    caught.value._render_traceback_()
+    again = "\n".join(caught.value._render_traceback_())
+    assert 'return json.loads("{")' in again
+    assert "json/decoder.py" in again
+    assert "ensemble_notebook" + os.sep not in again.replace("ensemble_notebook.errors", "")
+    assert len(again.splitlines()) < 20
 
 
 def test_each_error_has_its_own_first_time() -> None:
     failed_task()._render_traceback_()
-    assert len(failed_task()._render_traceback_()) == 2
+    assert len(failed_task()._render_traceback_()) == 3
 
 
 def test_a_cause_that_the_message_quotes_is_not_shown_twice() -> None:

@@ -23,7 +23,7 @@ from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.cell.text.yaml_tree import read_tree
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.outputs.secrets import has_secret, mask
+from ensemble_notebook.domain.outputs.secrets import has_secret, mask, protect_environment
 
 _OVERRIDES: Final = ("llm", "workflow", "max_concurrency", "error_strategy", "capture_mode", "budget", "name")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -82,6 +82,7 @@ def _refuse_keys(report: MistakeReport, overrides: Mapping[str, Any]) -> None:
     hint = (
         "Put it into an environment variable before you start: OPENAI_API_KEY, or another one named by `api_key_env`."
     )
+    protect_environment()
     for place in _find_keys(report.source):
         report.add_mistake(place, message, hint)
     for given in (*overrides.values(), *overrides.get("inputs", {}).values()):

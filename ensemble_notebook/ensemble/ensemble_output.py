@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import BudgetWarning, Event, Warned
+from ensemble_notebook.domain.events.masked_event import mask_event
 from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.ensemble.run_settings import Inputs, PathLike
-from ensemble_notebook.errors import did_you_mean, summarize_error
+from ensemble_notebook.errors import Pickled, add_origin, did_you_mean, summarize_error
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -51,7 +53,16 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
         """Run to the end."""
 
 
-class EnsembleOutput:
+# What is made from these is made again.
+_KEPT: Final = frozenset(
+    {
+        *("ensemble", "plan", "run_id", "name", "status", "exit_reason", "failures", "skipped", "total_duration"),
+        *("_graph", "_events", "_outputs", "_completed", "_late_warnings"),
+    }
+)
+
+
+class EnsembleOutput(Pickled):
     """The result of one run, complete or partial.
 
     Attributes:
@@ -63,8 +74,22 @@ class EnsembleOutput:
         total_duration: start to end.
         plan: what had been planned.
         ensemble: to ``run()`` again.
-        events: the whole stream, in order; every view is made from it.
     """
+
+    ensemble: RunnableEnsemble
+    plan: ExecutionPlan
+    run_id: str
+    name: str | None
+    status: RunStatus
+    exit_reason: ExitReason
+    failures: tuple[Failure, ...]
+    skipped: tuple[Skipped, ...]
+    total_duration: timedelta
+    _graph: Graph
+    _events: tuple[Event, ...]
+    _outputs: Mapping[int, TaskOutput]
+    _completed: tuple[TaskOutput, ...]
+    _late_warnings: list[str]
 
     def __init__(
         self,
@@ -80,26 +105,54 @@ class EnsembleOutput:
         skipped: Sequence[Skipped],
         delegated: Sequence[TaskOutput] = (),
     ) -> None:
-        self.ensemble = ensemble
-        self.plan = plan
-        self.events: tuple[Event, ...] = tuple(events)
-        self.run_id: str = self.events[0].run_id
-        self.name: str | None = ensemble.name
-        self.status = status
-        self.exit_reason = exit_reason
-        self.failures: tuple[Failure, ...] = tuple(failures)
-        self.skipped: tuple[Skipped, ...] = tuple(skipped)
-        self.total_duration: timedelta = timedelta(seconds=self.events[-1].offset_s)
-        self._graph = graph
-        self._outputs = dict(outputs)
-        self._completed = (*delegated, *outputs.values())
+        vars(self).update(
+            ensemble=ensemble,
+            plan=plan,
+            run_id=events[0].run_id,
+            name=ensemble.name,
+            status=status,
+            exit_reason=exit_reason,
+            failures=tuple(failures),
+            skipped=tuple(skipped),
+            total_duration=timedelta(seconds=events[-1].offset_s),
+            _graph=graph,
+            _events=tuple(events),
+            _outputs=dict(outputs),
+            _completed=(*delegated, *outputs.values()),
+            _late_warnings=[],
+        )
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """What a run gave back does not change.
+
+        Raises:
+            FrozenInstanceError: always.
+        """
+        raise FrozenInstanceError(f"cannot assign to {name!r}: an EnsembleOutput is frozen")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        """As for assigning.
+
+        Raises:
+            FrozenInstanceError: always.
+        """
+        raise FrozenInstanceError(f"cannot delete {name!r}: an EnsembleOutput is frozen")
+
+    def get_pickled_state(self) -> dict[str, Any]:
+        """What everything else is made from; models, tools and functions are described (E63)."""
+        return {name: value for name, value in vars(self).items() if name in _KEPT}
+
+    @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The whole stream, in order, secrets masked (E69); every view is made from it."""
+        return tuple(mask_event(event) for event in self._events)
 
     @cached_property
     def trace(self) -> ExecutionTrace:
         """The typed trace: spans, messages, metrics."""
         from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
-        return ExecutionTrace.from_events(self.events, cost=self.ensemble.cost)
+        return ExecutionTrace.from_events(self._events, cost=self.ensemble.cost)
 
     @property
     def frames(self) -> Frames:
@@ -135,7 +188,7 @@ class EnsembleOutput:
     def raw(self) -> str:
         """Text of the final task: the one that all others lead to, else the last that completed; may be empty."""
         final = final_task(self._graph)
-        if final in self._outputs:
+        if final is not None and final in self._outputs:
             return self._outputs[final].raw
         return self._completed[-1].raw if self._completed else ""
 
@@ -144,10 +197,11 @@ class EnsembleOutput:
         """Executed tool calls over all completed tasks."""
         return sum(output.tool_call_count for output in self._completed)
 
-    @cached_property
+    @property
     def warnings(self) -> tuple[str, ...]:
-        """What was odd, in order."""
-        return tuple(event.message for event in self.events if isinstance(event, Warned | BudgetWarning))
+        """What was odd, in order; what went wrong after the end, such as an export, comes last."""
+        told = (event.message for event in self._events if isinstance(event, Warned | BudgetWarning))
+        return (*map(mask, told), *self._late_warnings)
 
     @property
     def timeline(self) -> Any:
@@ -186,6 +240,10 @@ class EnsembleOutput:
         """Always true: an output in which nothing was completed still holds the trace."""
         return True
 
+    def add_warning(self, message: str) -> None:
+        """Tell of something that went wrong after the run had ended. For those who finish a run, not for users."""
+        self._late_warnings.append(mask(message))
+
     def _ipython_key_completions_(self) -> list[str]:
         return list(self._by_name)
 
@@ -208,7 +266,7 @@ class EnsembleOutput:
     def _absence(self, name: str) -> str:
         for failure in self.failures:
             if failure.name == name:
-                return f"Task {name!r} failed: {summarize_error(failure.error)}"
+                return add_origin(f"Task {name!r} failed: {summarize_error(failure.error)}", failure.error)
         for skipped in self.skipped:
             if skipped.name == name:
                 return f"Task {name!r} was skipped: {skipped.reason}"

@@ -17,6 +17,7 @@ from ensemble_notebook.errors import (
     PhaseExecutionError,
     RunInterrupted,
     TaskExecutionError,
+    add_origin,
     summarize_error,
 )
 
@@ -58,18 +59,17 @@ def _failure_error(
         "agent_role": first.agent_role,
         "completed_task_outputs": result.completed,
     }
+    what = add_origin(summarize_error(first.error), first.error)
     names = ", ".join(f"{each.name!r} ({each.agent_role})" for each in result.failures if each.kind == "task")
     if graph.phases:
         phases = dict.fromkeys(
             each.name if each.kind == "phase" else graph.get_phase_name(tasks[each.name]) for each in result.failures
         )
         place = f" at task {names}" if names else ""
-        message = f"Phase {', '.join(map(repr, phases))} failed{place}: {summarize_error(first.error)}"
+        message = f"Phase {', '.join(map(repr, phases))} failed{place}: {what}"
         return PhaseExecutionError(message, failures=result.failures, **facts)
     if strategy is ErrorStrategy.CONTINUE_ON_ERROR:
         causes = {failure.name: failure.error for failure in result.failures}
-        message = f"{len(causes)} of {len(graph.tasks)} tasks failed: {names}: {summarize_error(first.error)}"
+        message = f"{len(causes)} of {len(graph.tasks)} tasks failed: {names}: {what}"
         return ParallelExecutionError(message, failed_task_causes=causes, **facts)
-    return TaskExecutionError(
-        f"Task {first.name!r} ({first.agent_role}) failed: {summarize_error(first.error)}", **facts
-    )
+    return TaskExecutionError(f"Task {first.name!r} ({first.agent_role}) failed: {what}", **facts)

@@ -24,7 +24,7 @@ from ensemble_notebook.engine.threads.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.run_errors import error_of
 from ensemble_notebook.ensemble.run_settings import RunSetting
-from ensemble_notebook.errors import EnsembleError, RunInterrupted
+from ensemble_notebook.errors import EnsembleError, RunInterrupted, make_users_traceback
 from ensemble_notebook.trace.exporters import export_trace
 
 logger = logging.getLogger(__name__)
@@ -219,6 +219,7 @@ class RunHandle:
 
     def _outcome(self) -> EnsembleOutput:
         if self._error is not None:
-            raise self._error
+            # Debuggers land in the last frame: the user's own, where there is one (E48).
+            raise self._error.with_traceback(make_users_traceback(self._error))
         assert self.output is not None
         return self.output

@@ -16,6 +16,7 @@ from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import check_variables, find_variables
 from ensemble_notebook.domain.definitions.tool import list_tool_names
+from ensemble_notebook.domain.outputs.secrets import protect_environment, protect_named
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_plan
 from ensemble_notebook.domain.planning.graph import Graph, get_llm_key
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
@@ -26,7 +27,7 @@ from ensemble_notebook.engine.events.listener_delivery import wants_tokens
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.ensemble.cost_estimation import price_problems
 from ensemble_notebook.ensemble.run_settings import RunSetting
-from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, summarize_error
+from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, did_you_mean, get_state, summarize_error
 from ensemble_notebook.trace.capture import resolve_capture_mode
 from ensemble_notebook.trace.folding.prices import calculate_price
 
@@ -52,7 +53,10 @@ def checked(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Graph, tu
     Raises:
         ValidationError: with every problem found.
     """
+    protect_environment()
     graph, warnings = check_ensemble(ensemble)
+    if absent := list(_absent_problems(ensemble, graph)):
+        raise ValidationError(absent)
     problems = [*_llm_problems(ensemble, graph, source), *_tool_problems(graph), *_type_problems(graph)]
     problems += price_problems(ensemble, graph, pricing_of(ensemble), datetime.now(UTC))
     if problems:
@@ -87,6 +91,7 @@ def order_of(
         ValidationError, PromptTemplateError: it can't run like this.
     """
     values = values_of(ensemble, inputs, variables)
+    protect_named(values)
     graph, warnings = checked(ensemble, source)
     texts = [text for task in ensemble_tasks(ensemble) for text in (task.description, task.expected_output)]
     check_variables(texts, values)
@@ -149,6 +154,17 @@ def _memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | None:
     from ensemble_notebook.memory.memory_conversion import to_memory
 
     return InMemoryStore() if ensemble.memory is None else to_memory(ensemble.memory)
+
+
+def _absent_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+    """What a pickle has left out (E63)."""
+    tasks = [node.task for node in (*graph.all_tasks, *graph.managed)]
+    agents = [each for task in tasks for each in (task.agent, task.fallback)]
+    for owner in dict.fromkeys((ensemble, *ensemble.agents, *tasks, *agents)):
+        for field, value in () if owner is None else get_state(owner).items():
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, AbsentObject):
+                    yield Problem(str(each.make_error()), owner, field)
 
 
 def _llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource) -> Iterator[Problem]:

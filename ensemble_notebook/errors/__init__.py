@@ -21,7 +21,8 @@
     ├── ReviewRejectedError (RuntimeError)      a review rejected a task or a phase
     ├── DeadlineExceededError (TimeoutError)    a model request, a task or a run took too long
     ├── ReplayError (LookupError)               a recording has no answer
-    └── TraceFormatError (ValueError)           a file is no execution trace
+    ├── TraceFormatError (ValueError)           a file is no execution trace
+    └── AbsentObjectError (AttributeError)      a pickle holds only the description of what was asked for
 
     RunInterrupted (KeyboardInterrupt)          a person stopped the run
 
@@ -31,7 +32,8 @@ task -> agent -> the foreign error. Each error that leaves ``run`` carries ``out
 
 from __future__ import annotations
 
-from ensemble_notebook.errors.base import EnsembleError, get_message, register_mask, summarize_error
+from ensemble_notebook.errors.absent import AbsentObject, DescribedObject, describe_object
+from ensemble_notebook.errors.base import AbsentObjectError, EnsembleError, RunInterrupted, get_message, summarize_error
 from ensemble_notebook.errors.definition_errors import (
     CircularDependencyError,
     Problem,
@@ -52,28 +54,36 @@ from ensemble_notebook.errors.execution_errors import (
     ReplayError,
     ReviewRejectedError,
     ReviewTimeoutError,
-    RunInterrupted,
     TaskExecutionError,
     ToolExecutionError,
     TraceFormatError,
 )
+from ensemble_notebook.errors.foreign import RecordedError, make_recorded_error, mask_error
+from ensemble_notebook.errors.origin import add_origin, find_origin, make_users_traceback, register_cell_namer
+from ensemble_notebook.errors.pickling import Pickled, describe_parts, get_state
 from ensemble_notebook.errors.suggestions import did_you_mean, find_nearest
+from ensemble_notebook.errors.text import make_readable, register_mask, remove_controls
 
 __all__ = [
+    "AbsentObject",
+    "AbsentObjectError",
     "AgentExecutionError",
     "BudgetExceededError",
     "CircularDependencyError",
     "ConstraintViolationError",
     "DeadlineExceededError",
+    "DescribedObject",
     "EnsembleError",
     "GuardrailViolationError",
     "MaxIterationsExceededError",
     "OutputParsingError",
     "ParallelExecutionError",
     "PhaseExecutionError",
+    "Pickled",
     "Problem",
     "PromptTemplateError",
     "RateLimitTimeoutError",
+    "RecordedError",
     "ReplayError",
     "ReviewRejectedError",
     "ReviewTimeoutError",
@@ -82,9 +92,20 @@ __all__ = [
     "ToolExecutionError",
     "TraceFormatError",
     "ValidationError",
+    "add_origin",
+    "describe_object",
+    "describe_parts",
     "did_you_mean",
     "find_nearest",
+    "find_origin",
     "get_message",
+    "get_state",
+    "make_readable",
+    "make_recorded_error",
+    "make_users_traceback",
+    "mask_error",
+    "register_cell_namer",
     "register_mask",
+    "remove_controls",
     "summarize_error",
 ]

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import traceback
+import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
+
+from ensemble_notebook.errors.origin import find_origin, format_short_traceback, iterate_causes
+from ensemble_notebook.errors.text import make_readable, mask_text
 
 _LINE_LIMIT = 300
-_masks: list[Callable[[str], str]] = []
+_reducers: list[Callable[[BaseException], tuple[Any, ...]]] = []
 
 
-def register_mask(mask: Callable[[str], str]) -> None:
-    """Have what errors say to people go through `mask` first (T7): what a secret is, is known above this module."""
-    _masks.append(mask)
-
-
-def _mask(text: str) -> str:
-    for mask in _masks:
-        text = mask(text)
-    return text
-
-
-def rebuild(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
-    """An unpickled error: its facts, without its constructor."""
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error
+def register_reducer(reduce: Callable[[BaseException], tuple[Any, ...]]) -> None:
+    """Have errors pickled by `reduce`: what belongs into a pickle is known by a module that needs this one."""
+    _reducers[:] = [reduce]
 
 
 def get_message(error: BaseException) -> str:
@@ -40,23 +29,43 @@ def get_message(error: BaseException) -> str:
 def summarize_error(error: BaseException) -> str:
     """An error in words, without secrets: ours as it is; a foreign one with its type, on one line, cut if too long."""
     if isinstance(error, EnsembleError):
-        return _mask(str(error))
-    kind, text = type(error).__name__, _mask(" ".join(get_message(error).split()))
+        return str(error)
+    kind, text = type(error).__name__, make_readable(" ".join(get_message(error).split()))
     if len(text) > _LINE_LIMIT:
         text = text[:_LINE_LIMIT] + " ..."
     return kind if text == kind else f"{kind}: {text}"
 
 
-def _find_root_cause(error: BaseException) -> BaseException:
-    """The last link of the chain of causes. ``raise error from error`` makes a ring, which is left where it closes."""
-    seen = {id(error)}
-    while error.__cause__ is not None and id(error.__cause__) not in seen:
-        error = error.__cause__
-        seen.add(id(error))
-    return error
+class _Readable(BaseException):
+    """What all errors of ours share: texts that may be shown, pickles that hold what happened."""
+
+    def __str__(self) -> str:
+        """Its words, without secrets and control characters (E69)."""
+        return make_readable(super().__str__())
+
+    def __repr__(self) -> str:
+        """The same with the arguments."""
+        return mask_text(super().__repr__())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles with its facts and causes; see `errors.pickling` (E63)."""
+        (reduce,) = _reducers
+        return reduce(self)
+
+    def __copy__(self) -> Self:
+        """The same facts and causes."""
+        made = type(self).__new__(type(self), *self.args)
+        made.args = self.args
+        made.__dict__.update(self.__dict__)
+        made.__cause__, made.__traceback__ = self.__cause__, self.__traceback__
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """The same facts and causes: nobody changes an error."""
+        return copy.copy(self)
 
 
-class EnsembleError(Exception):
+class EnsembleError(_Readable, Exception):
     """Base of every error of this package.
 
     Attributes:
@@ -66,21 +75,38 @@ class EnsembleError(Exception):
     output: Any = None
     _is_rendered = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Errors pickle with their facts; constructors take more than ``args``."""
-        return rebuild, (type(self), self.args, self.__dict__)
-
     def _render_lines(self) -> list[str]:
-        """Render the short form for a cell: this error and its root cause."""
+        """The short form for a cell: this error, its root cause, and where that came from (E48)."""
         lines = [f"{type(self).__name__}: {summarize_error(self)}"]
-        root = _find_root_cause(self)
+        *_, root = iterate_causes(self)
         if summarize_error(root) not in lines[0]:
             lines.append(f"  caused by {summarize_error(root)}")
+        origin = find_origin(self)
+        if origin is not None and origin not in lines[0]:
+            lines.append(f"  at {origin}")
         return lines
 
     def _render_traceback_(self) -> list[str]:
-        """Render what IPython shows: the short form in the cell; asked again (``%tb``), the whole traceback (C13)."""
+        """What IPython shows: the short form in the cell; asked again (``%tb``), the traceback without ours (C13)."""
         if self._is_rendered:
-            return _mask("".join(traceback.format_exception(self))).splitlines()
+            return [make_readable(line) for line in format_short_traceback(self)]
         self._is_rendered = True
         return self._render_lines()
+
+
+class AbsentObjectError(EnsembleError, AttributeError):
+    """A pickle holds only a description of a model, tool or function, and the thing itself was asked for (E63)."""
+
+
+class RunInterrupted(_Readable, KeyboardInterrupt):
+    """A person stopped the run (E35). A `KeyboardInterrupt`, so that "Run All" stops here too.
+
+    Attributes:
+        output: the partial ``EnsembleOutput``.
+    """
+
+    output: Any = None
+
+    def _render_traceback_(self) -> list[str]:
+        """One line: an interrupt is no mistake."""
+        return [f"Stopped: {self}"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ensemble_notebook.errors.base import EnsembleError, rebuild
+from ensemble_notebook.errors.base import EnsembleError
+
+_SHOWN_ARGUMENTS = 200
 
 
 class TaskExecutionError(EnsembleError, RuntimeError):
@@ -74,16 +76,36 @@ class MaxIterationsExceededError(EnsembleError, RuntimeError):
     Attributes:
         max_iterations: the budget of executed tool calls.
         tool_calls_made: how many were executed.
+        repeated: tool, arguments and number of the call that was made most often; None where none was made twice.
     """
 
-    def __init__(self, *, agent_role: str, task_description: str, max_iterations: int, tool_calls_made: int) -> None:
+    def __init__(
+        self,
+        *,
+        agent_role: str,
+        task_description: str,
+        max_iterations: int,
+        tool_calls_made: int,
+        repeated: tuple[str, str, int] | None = None,
+    ) -> None:
         self.agent_role = agent_role
         self.task_description = task_description
         self.max_iterations = max_iterations
         self.tool_calls_made = tool_calls_made
+        self.repeated = repeated
+        told, remedy = "", "Raise max_iterations, or make the task or its tools simpler."
+        if repeated is not None:
+            tool, arguments, count = repeated
+            arguments = arguments if len(arguments) <= _SHOWN_ARGUMENTS else arguments[:_SHOWN_ARGUMENTS] + "..."
+            told = f"{count} of them were the same: {tool}({arguments}). "
+            if 2 * count > max_iterations:
+                remedy = (
+                    f"More calls would hardly help: let {tool} say what to do with its answer, or say in the task when "
+                    f"it is enough."
+                )
         super().__init__(
             f"Agent {agent_role!r} kept asking for tools after its {max_iterations} tool calls were used up. "
-            f"Raise max_iterations, or make the task or its tools simpler."
+            f"{told}{remedy}"
         )
 
 
@@ -219,21 +241,3 @@ class ReplayError(EnsembleError, LookupError):
 
 class TraceFormatError(EnsembleError, ValueError):
     """A file is no execution trace, or not a whole one (T12)."""
-
-
-class RunInterrupted(KeyboardInterrupt):
-    """A person stopped the run (E35). A `KeyboardInterrupt`, so that "Run All" stops here too.
-
-    Attributes:
-        output: the partial ``EnsembleOutput``.
-    """
-
-    output: Any = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles with its output."""
-        return rebuild, (type(self), self.args, self.__dict__)
-
-    def _render_traceback_(self) -> list[str]:
-        """One line: an interrupt is no mistake."""
-        return [f"Stopped: {self}"]

@@ -62,7 +62,9 @@ class ModelSource:
         Raises:
             ValidationError: the spec is none, its key variable is not set, or its file is not there.
         """
-        if isinstance(llm, str | Mapping):
+        if not isinstance(llm, str | Mapping):
+            protect_secrets(find_core_model(llm))
+        else:
             match parse_spec(llm):
                 case OpenAISpec() as spec:
                     resolve_endpoint(spec)

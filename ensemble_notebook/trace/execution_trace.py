@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.events.masked_event import mask_event
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.wording import format_duration
-from ensemble_notebook.errors import did_you_mean
+from ensemble_notebook.errors import Pickled, did_you_mean
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.run_parts import RunParts
 from ensemble_notebook.trace.spans.span import Span
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.trace.frames import Frames
 
 
-class ExecutionTrace:
+class ExecutionTrace(Pickled):
     """What a run left behind: finished, failed, interrupted, or as far as it has come.
 
     Args:
@@ -37,7 +38,7 @@ class ExecutionTrace:
         prices: of the attempts, by span id, as they were when the trace was written; None: to be looked up.
 
     Attributes:
-        events: the stream that everything else is made from. cost: as given.
+        cost: as given.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class ExecutionTrace:
         cost: CostConfiguration | None = None,
         prices: Mapping[str, Price] | None = None,
     ) -> None:
-        self.events: tuple[Event, ...] = tuple(events)
+        self._events: tuple[Event, ...] = tuple(events)
         self.cost = cost
         self._prices = prices
 
@@ -56,9 +57,14 @@ class ExecutionTrace:
         return cls(events, cost)
 
     @cached_property
+    def events(self) -> tuple[Event, ...]:
+        """The stream that everything else is made from, secrets masked (E69)."""
+        return tuple(mask_event(event) for event in self._events)
+
+    @cached_property
     def fold(self) -> TraceFold:
         """The events, folded. For views; not to be added to."""
-        return TraceFold.from_events(self.events, self.cost, self._prices)
+        return TraceFold.from_events(self._events, self.cost, self._prices)
 
     @property
     def run_id(self) -> str:
@@ -167,7 +173,7 @@ class ExecutionTrace:
         """The trace as DataFrames (T20, T21)."""
         from ensemble_notebook.trace.frames import Frames
 
-        return Frames(self.fold, self.events)
+        return Frames(self.fold, self._events)
 
     @cached_property
     def _parts(self) -> RunParts:
@@ -177,7 +183,7 @@ class ExecutionTrace:
         """The JSON shape of the trace (T11): plain values, secrets masked."""
         from ensemble_notebook.trace.formats.trace_json import to_document
 
-        return to_document(self.fold, self.events, self._parts, self.cost)
+        return to_document(self.fold, self._events, self._parts, self.cost)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write it as JSON; gives the file. Folders are made; an older file is replaced once the new one is whole.
@@ -204,9 +210,9 @@ class ExecutionTrace:
         trace.fold = saved.fold  # made already, to see whether the events are sound
         return trace
 
-    def __getstate__(self) -> dict[str, Any]:
+    def get_pickled_state(self) -> dict[str, Any]:
         """The events are enough; the rest is folded again."""
-        return {"events": self.events, "cost": self.cost, "_prices": self._prices}
+        return {"_events": self._events, "cost": self.cost, "_prices": self._prices}
 
     def __repr__(self) -> str:
         """Name, status and size."""

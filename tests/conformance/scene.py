@@ -15,6 +15,7 @@ from ensemble_notebook import (
     TaskInput,
     TaskInputPrepared,
 )
+from ensemble_notebook.cell.cell_reader import read_cell
 
 E = TypeVar("E", bound=Event)
 
@@ -66,3 +67,26 @@ def prompts(output: EnsembleOutput) -> list[tuple[str, str]]:
 def run(*tasks: Task, **fields: Any) -> EnsembleOutput:
     """A run of a flat ensemble."""
     return Ensemble(tasks=tasks, **fields).run()
+
+
+def run_cell(text: str, **names: Any) -> EnsembleOutput:
+    """A run of a cell, as the magic does it; `names` are the notebook's variables."""
+    cell = read_cell(text, names)
+    return cell.build(names).run(cell.inputs)
+
+
+def fail_in_a_cell() -> EnsembleOutput:
+    """A run that fails after its first task; here, where another process finds it."""
+    return run_cell(
+        "- {name: a, description: A, handler: find}\n- {name: b, description: B, handler: lose}", find=find, lose=lose
+    )
+
+
+def find(given: TaskInput) -> str:
+    """Do well."""
+    return "Well."
+
+
+def lose(given: TaskInput) -> str:
+    """Fail as people's functions do."""
+    return dict[str, str]()["missing"]

@@ -141,7 +141,7 @@ def test_e13_faults_of_tools_are_told_to_the_model() -> None:
     moods = [turn(use("moody", mood=mood)) for mood in ("bad", "sad", "mute", "good")]
     output = with_tool(moody, *moods, turn(use("mody", mood="good")), turn(use("moody", tone="good")), "Done.")
     texts = [text for text, _ in results(output)]
-    assert texts[:4] == ["Tool error: go away", "Error: no salt", "", "fine"]
+    assert texts[:4] == ["Tool error: ValueError: go away", "Error: no salt", "", "fine"]
     assert "no tool named 'mody'. Did you mean 'moody'?" in texts[4]
     assert "missing 'mood'" in texts[5]
     assert "'tone'" in texts[5]

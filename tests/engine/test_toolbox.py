@@ -272,7 +272,8 @@ def failing(error: BaseException) -> Callable[[], None]:
 @pytest.mark.parametrize(
     "error, text",
     [
-        (ValueError("no such city"), "Tool error: no such city"),
+        (ValueError("no such city"), "Tool error: ValueError: no such city"),
+        (KeyError("missing"), "Tool error: KeyError: 'missing'"),
         (AssertionError(), "Tool error: AssertionError"),
         (SystemExit(3), "Tool error: SystemExit: 3"),
         (KeyboardInterrupt(), "Tool error: KeyboardInterrupt"),
@@ -303,7 +304,7 @@ def test_a_tools_own_validation_error_is_not_blamed_on_the_arguments() -> None:
         """Fetch."""
         Pair.model_validate({"left": "what the server sent"})
 
-    assert answer(fetch, {}).text.startswith("Tool error: 1 validation error for Pair")
+    assert answer(fetch, {}).text.startswith("Tool error: ValidationError: 1 validation error for Pair")
 
 
 @pytest.mark.parametrize(

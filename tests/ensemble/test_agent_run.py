@@ -113,7 +113,7 @@ def test_tool_calls_of_one_turn_are_answered_in_the_order_of_the_requests(server
 @pytest.mark.parametrize(
     "call, said",
     [
-        (("x", "explode", {"text": "soup"}), "Tool error: no soup today"),
+        (("x", "explode", {"text": "soup"}), "Tool error: ValueError: no soup today"),
         (("x", "explod", {"text": "soup"}), "Error: there is no tool named 'explod'. Did you mean 'explode'?"),
         (("x", "add", {"a": 1, "c": 2}), "Error: the arguments of tool 'add' don't fit: missing 'b'; unexpected 'c'."),
         (("x", "add", '{"a": 1,'), "Error: the arguments of tool 'add' don't fit: expected an object with 'a', 'b'"),

@@ -152,8 +152,9 @@ def test_a_missing_output_says_why_it_is_missing() -> None:
         with pytest.raises(KeyError) as caught:
             output[name]
         reasons[name] = caught.value.args[0]
+    place = f"tests/ensemble/test_output.py:{fail.__code__.co_firstlineno + 1} in fail"
     assert reasons == {
-        "broken": "Task 'broken' failed: ValueError: broken is broken",
+        "broken": f"Task 'broken' failed: ValueError: broken is broken (at {place})",
         "reader": "Task 'reader' was skipped: needs 'broken', which failed",
         "brokn": "No task 'brokn'. Did you mean 'broken'?",
     }

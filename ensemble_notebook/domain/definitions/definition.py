@@ -12,7 +12,16 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast, dataclass_transform, overload
 
-from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, find_nearest
+from ensemble_notebook.domain.outputs.secrets import mask_repr
+from ensemble_notebook.errors import (
+    DescribedObject,
+    Pickled,
+    Problem,
+    ValidationError,
+    describe_parts,
+    did_you_mean,
+    find_nearest,
+)
 
 D = TypeVar("D")
 E = TypeVar("E", bound=Enum)
@@ -21,6 +30,22 @@ Given = TypeVar("Given", contravariant=True)
 
 PlainValue = str | int | float | bool
 _SHOW: Final = "show"
+# The fields that hold models, tools, functions and other live objects, and what they are called.
+_LIVE: Final = {
+    "llm": "model",
+    "manager_llm": "model",
+    "tools": "tool",
+    "handler": "handler",
+    "input_guardrails": "guardrail",
+    "output_guardrails": "guardrail",
+    "predicate": "predicate",
+    "listeners": "listener",
+    "review_handler": "review handler",
+    "delegation_policies": "policy",
+    "manager_prompt": "manager prompt",
+    "trace_exporter": "exporter",
+    "memory": "memory",
+}
 
 
 class Converted(Generic[Kept, Given]):
@@ -55,7 +80,8 @@ def definition(cls: type[D]) -> type[D]:
     A field is taken by position, too, when it is declared as ``field(kw_only=False)``.
     """
     # Weakly referable, so that what the engine counts for a definition goes with it.
-    made: Any = dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)(cls)
+    made: Any = dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True, repr=False)(cls)
+    mask_repr(made)
     init: Callable[..., None] = made.__init__
     places = [each.name for each in fields(made) if not each.kw_only]
 
@@ -139,16 +165,26 @@ def is_seconds(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
 
 
-class Definition:
+class Definition(Pickled):
     """Building blocks for ``__post_init__``: each takes a field's name, checks it, and may set the clean value."""
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles by its fields; read-only views of mappings, which don't pickle, are made again by the constructor."""
-        values = {name: getattr(self, name) for name in get_field_names(type(self))}
-        plain = {name: dict(each) if isinstance(each, MappingProxyType) else each for name, each in values.items()}
-        return functools.partial(type(self), **plain), ()
+    def get_pickled_state(self) -> dict[str, Any]:
+        """The fields; models, tools and functions are described (E63)."""
+        state = super().get_pickled_state()
+        return state | {name: describe_parts(word, state[name]) for name, word in _LIVE.items() if name in state}
+
+    def __repr__(self) -> str:
+        """The fields that differ from their defaults; models, tools and functions by name (E69)."""
+        shown = []
+        for each in fields(cast("Any", self)):
+            value = getattr(self, each.name)
+            if value is each.default or value == ():
+                continue
+            value = describe_parts(_LIVE[each.name], value, DescribedObject) if each.name in _LIVE else value
+            shown.append(f"{each.name}={dict(value) if isinstance(value, MappingProxyType) else value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     @property
     def _label(self) -> str:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.enums import DelegationPriority, DelegationStatus
+from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.errors import ValidationError
 
 _KINDS: Final = {
@@ -22,8 +23,8 @@ _KINDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelegationRequest:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DelegationRequest(Record):
     """One wish to delegate, made for every attempt that names a worker and a task (source: 03-domain-model).
 
     Attributes:
@@ -58,8 +59,8 @@ class DelegationRequest:
                 raise ValidationError(f"DelegationRequest {name} must be {wanted}, got {type(value).__name__}.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelegationResponse:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DelegationResponse(Record):
     """What came of a `DelegationRequest`, refusals included.
 
     Attributes:
@@ -85,8 +86,8 @@ class DelegationResponse:
     duration: timedelta = timedelta()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelegationContext:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DelegationContext(Record):
     """What a policy knows beside the request.
 
     Attributes:
@@ -110,8 +111,8 @@ class PolicyVerdict(StrEnum):
     MODIFY = "modify"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DelegationPolicyResult:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class DelegationPolicyResult(Record):
     """What a policy says.
 
     Attributes:

@@ -32,6 +32,7 @@ from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import is_variable_name
+from ensemble_notebook.domain.outputs.secrets import protect_named
 from ensemble_notebook.domain.seams.event import Listener
 
 
@@ -157,4 +158,5 @@ class EnsembleDefinition(Definition):
             if not is_variable_name(name):
                 message = f"Input {name!r} can't be a template variable: use ASCII letters, digits and underscores."
                 raise self._refuse("inputs", message, item=str(name))
+        protect_named(self.inputs)
         self._set("inputs", MappingProxyType(dict(self.inputs)))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
+from ensemble_notebook.domain.outputs.record import Record
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardrailResult:
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class GuardrailResult(Record):
     """What a guardrail says when None or True is not clear enough.
 
     Attributes:

@@ -21,7 +21,7 @@ DELEGATE: Final = "delegate"
 DELEGATE_TASK: Final = "delegate_task"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ManagedTask(TaskInput):
     """A task as the manager is told about it; nothing is done of it by then.
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
+from ensemble_notebook.domain.outputs.record import Record
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryEntry:
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class MemoryEntry(Record):
     """One thing remembered.
 
     Attributes:

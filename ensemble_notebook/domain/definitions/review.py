@@ -9,6 +9,7 @@ from typing import Literal
 
 from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
 from ensemble_notebook.domain.definitions.enums import OnTimeout, OnTimeoutName, ReviewTiming, ReviewTimingName
+from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.errors import ValidationError
 
 
@@ -22,8 +23,8 @@ class Verdict(StrEnum):
     EXIT_EARLY = "exit_early"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewDecision:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ReviewDecision(Record):
     """The answer to a `ReviewRequest`.
 
     Attributes:
@@ -72,8 +73,8 @@ class ReviewDecision:
 ReviewSubject = Literal["task", "output", "tool", "question", "phase"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewRequest:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ReviewRequest(Record):
     """What a review handler gets.
 
     Attributes:

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
+from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.errors import EnsembleError
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResult:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ToolResult(Record):
     """What a tool or a handler gives back when a plain text is not enough.
 
     Attributes:
@@ -55,8 +56,8 @@ class AgentTool(Protocol):
         """Do the work; None is an empty success."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskInput:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TaskInput(Record):
     """What a handler gets (E2).
 
     Attributes:

@@ -69,10 +69,11 @@ class GuardrailStarted(Event):
 
 @event
 class GuardrailEnded(Event):
-    """It has passed (OK), or stopped the task (ERROR) for a reason."""
+    """It has passed (OK), or stopped the task (ERROR) for a reason; `error` is what it raised, if it did."""
 
     status: SpanStatus
     message: str = ""
+    error: BaseException | None = None
 
 
 @event

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
+from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.wording import format_money
 
 Number = TypeVar("Number", int, Decimal)
@@ -30,8 +31,8 @@ class Range(Generic[Number]):
 NO_CALLS: Range[int] = Range(0, 0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskEstimate:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TaskEstimate(Record):
     """What one agent will take for one task.
 
     Attributes:
@@ -57,8 +58,8 @@ class TaskEstimate:
         return self.input_tokens + self.output_tokens
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostEstimate:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class CostEstimate(Record):
     """What a run will take.
 
     Attributes:

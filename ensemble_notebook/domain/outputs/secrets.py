@@ -1,13 +1,16 @@
 """Keys and other secrets: recognised, and masked before anything is recorded, shown or written (T7).
 
-Knows shapes of keys and the values it was told to protect; never where they come from.
+Knows the shapes of keys, the values that it was told to protect, and the environment variables whose names say that
+they hold secrets.
 """
 
 from __future__ import annotations
 
+import functools
+import os
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 from ensemble_notebook.errors import register_mask
 
@@ -27,9 +30,29 @@ _SHAPES: Final = {
 }
 # What gives these away is the text around them, which stays.
 _VALUE: Final = r"[\"']?\s*[=:]\s*[\"']?)[A-Za-z0-9_./+-]{20,}"
+# Code that only names a password is left alone: ``password=None``, ``password=getpass()``, ``password={secret}``.
+_PASSWORD: Final = (
+    r"((?i:password|passwd|passphrase)(?:=[\"']?|[\"']\s*:\s*[\"']))(?!None\b|True\b|False\b|null\b|[\w.]+[(\[])"
+    r"[^\s\"'&,;)}\]*{<][^\s\"'&,;)}\]]{3,}"
+)
+_AUTHORIZATION: Final = (
+    r"((?i:authorization)[\"']?\s*[=:]\s*[\"']?"
+    r"(?:(?i:basic|bearer|digest|token|apikey|negotiate) +(?=[\w.~+/=:-]{6})|(?=[\w.~+/=-]{16})))[\w.~+/=:-]+"
+)
+_CLOUD_KEY: Final = (
+    r"((?i:secret_?access_?key|account_?key|shared_?access_?key|client_?secret|sas_?token)" + _VALUE + "={0,2}"
+)
+_PARAMETER: Final = (
+    r"([?&](?i:api[-_]?key|key|access[-_]?token|token|auth|sig|signature|secret|client[-_]?secret|password|pwd"
+    r"|x-amz-signature|x-amz-credential|x-amz-security-token)=)[^&#\s\"'<>*][^&#\s\"'<>]*"
+)
 _LABELLED: Final = {
     "Bearer ": r"(Bearer )[A-Za-z0-9._~+/=-]{16,}",
-    "://": r"(://)[^/\s:@]*:[^/\s@]+(?=@)",
+    "://": r"(://)[^/?#\s@\"'<>]+(?=@)",
+    **dict.fromkeys(("assword", "ASSWORD", "asswd", "ASSWD", "assphrase", "ASSPHRASE"), _PASSWORD),
+    **dict.fromkeys(("uthorization", "UTHORIZATION"), _AUTHORIZATION),
+    **dict.fromkeys(("ecret", "SECRET", "ccount", "ACCOUNT", "ccess", "ACCESS", "as_token", "AS_TOKEN"), _CLOUD_KEY),
+    "=": _PARAMETER,
     "PRIVATE KEY-----": r"(PRIVATE KEY-----)[A-Za-z0-9+/=\s]+(?=-----END)",
     **{name: rf"({name}{_VALUE}" for name in ("api_key", "API_KEY", "api-key", "Api-Key", "apikey", "apiKey")},
 }
@@ -42,6 +65,13 @@ _SHORTEST: Final = 8
 
 _protected: Final[dict[str, None]] = {}
 
+C = TypeVar("C", bound=type)
+
+_SECRET_NAME: Final = re.compile(
+    r"(?:^|[_-])(?:api[_-]?key|access[_-]?key|token|secret|password|passwd|passphrase|authorization|credentials?)$",
+    re.IGNORECASE,
+)
+
 
 def protect(value: str) -> None:
     """Mask this value wherever it appears from now on.
@@ -52,6 +82,23 @@ def protect(value: str) -> None:
         _protected.setdefault(value)
 
 
+def is_secret_name(name: str) -> bool:
+    """Whether what has this name is a secret: ``OPENAI_API_KEY``, ``x-api-key``, ``password``."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def protect_environment() -> None:
+    """Mask the values of all variables that are named as secrets are, whether anybody uses them or not (E69)."""
+    protect_named(os.environ)
+
+
+def protect_named(values: Mapping[str, Any]) -> None:
+    """Mask the texts whose names say that they are secrets."""
+    for name, value in values.items():
+        if isinstance(value, str) and is_secret_name(name):
+            protect(value.strip())
+
+
 def mask(text: str) -> str:
     """The text with every protected value and everything that looks like a key replaced by ``***`` (T7)."""
     for value in _sort_protected_values():
@@ -59,6 +106,35 @@ def mask(text: str) -> str:
     for pattern in _find_matching_rules(text):
         text = pattern.sub(rf"\1{MASK}", text)
     return text
+
+
+def mask_named(name: str, text: str) -> str:
+    """The value of something that has a name, masked: the name may tell that it is a secret (``api_key``)."""
+    told = mask(f"{name}={text}")
+    return told[len(name) + 1 :] if told.startswith(f"{name}=") else mask(text)
+
+
+def mask_values(value: Any) -> Any:
+    """Plain lists and dicts with all texts in them masked."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {mask_values(name): mask_values(each) for name, each in value.items()}
+    return [mask_values(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def mask_repr(cls: C) -> C:
+    """A class whose ``repr`` shows no secrets (E69)."""
+    kind: Any = cls
+    written = kind.__repr__
+
+    @functools.wraps(written)
+    def shown(self: Any) -> str:
+        protect_environment()
+        return mask(written(self))
+
+    kind.__repr__ = shown
+    return cls
 
 
 def has_secret(text: str) -> bool:
@@ -76,3 +152,4 @@ def _find_matching_rules(text: str) -> Iterator[re.Pattern[str]]:
 
 
 register_mask(mask)
+protect_environment()

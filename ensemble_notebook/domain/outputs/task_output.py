@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeVar
 
 from ensemble_notebook.domain.outputs.metrics import Metrics
+from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.wording import format_duration
 
@@ -16,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class TaskOutput:
+class TaskOutput(Record):
     """The result of one completed task.
 
     Attributes:
@@ -76,8 +77,8 @@ class TaskOutput:
         return self.raw
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Failure(Record):
     """One failed task, or a phase that its review rejected.
 
     Attributes:
@@ -93,8 +94,8 @@ class Failure:
     kind: Literal["task", "phase"] = "task"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Skipped(Record):
     """A task or phase that never ran, and why."""
 
     name: str

@@ -13,12 +13,14 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.definition import PlainValue, read_settings
 from ensemble_notebook.domain.definitions.templates import render
+from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.outputs.secrets import mask_values
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedAgent:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PlannedAgent(Record):
     """Who takes part, as the trace shows it. `tools` are the names that the model sees."""
 
     role: str
@@ -28,8 +30,8 @@ class PlannedAgent:
     allow_delegation: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedTask:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class PlannedTask(Record):
     """One row of the plan, with everything a view needs to show it before it runs.
 
     `when` are its conditions in words, such as ``triage contains 'urgent'``; it runs when any of them holds.
@@ -49,8 +51,8 @@ class PlannedTask:
     settings: Mapping[str, PlainValue] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutionPlan:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ExecutionPlan(Record):
     """Made before anything runs, kept with the output.
 
     Attributes:
@@ -72,7 +74,11 @@ class ExecutionPlan:
     phases: dict[str, tuple[str, ...]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and dicts, ready for JSON."""
+        """Plain lists and dicts, ready for JSON; secrets masked (E69)."""
+        plain: dict[str, Any] = mask_values(self._to_plain())
+        return plain
+
+    def _to_plain(self) -> dict[str, Any]:
         return {
             "groups": [{"group": number, "tasks": list(group)} for number, group in enumerate(self.groups)],
             "total_tasks": self.total_tasks,

@@ -18,7 +18,7 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE, derive_agent, derive_role, make_role_slug
-from ensemble_notebook.errors import Problem, did_you_mean
+from ensemble_notebook.errors import Pickled, Problem, describe_parts, did_you_mean, get_state
 
 DEFAULT_LLM: Final = "local"
 
@@ -30,7 +30,7 @@ _HOW_TO_ANSWER: Final = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConditionNode:
+class ConditionNode(Pickled):
     """One condition in its place: its number, and the index of the task whose output it tests."""
 
     index: int
@@ -39,7 +39,7 @@ class ConditionNode:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TaskNode:
+class TaskNode(Pickled):
     """One task in its place.
 
     Attributes:
@@ -69,6 +69,12 @@ class TaskNode:
     when: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
 
+    def get_pickled_state(self) -> dict[str, Any]:
+        """The fields, without the models (E63)."""
+        return get_state(self) | {
+            name: describe_parts("model", getattr(self, name)) for name in ("llm", "fallback_llm")
+        }
+
     @property
     def llm_key(self) -> object:
         """The same for nodes that use the same model."""
@@ -81,7 +87,7 @@ class TaskNode:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PhaseNode:
+class PhaseNode(Pickled):
     """One phase in its place.
 
     Attributes:
@@ -106,15 +112,19 @@ class PhaseNode:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TeamMember:
+class TeamMember(Pickled):
     """Somebody of a team: an agent and its model."""
 
     agent: Agent
     llm: Any
 
+    def get_pickled_state(self) -> dict[str, Any]:
+        """The fields, without the model (E63)."""
+        return get_state(self) | {"llm": describe_parts("model", self.llm)}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Graph:
+class Graph(Pickled):
     """All nodes of an ensemble.
 
     Attributes:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.outputs.record import Record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSpec:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ToolSpec(Record):
     """A tool as a model sees it. `parameters` is a JSON schema of type object."""
 
     name: str
@@ -21,8 +22,8 @@ class ToolSpec:
     parameters: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ToolCall(Record):
     """A tool call that a model asks for.
 
     Attributes:
@@ -36,8 +37,8 @@ class ToolCall:
     arguments: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelReply:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ModelReply(Record):
     """One reply of a model.
 
     Attributes:
@@ -54,8 +55,8 @@ class ModelReply:
     finish_reason: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Fault(Record):
     """What a foreign exception of a model request means (E30).
 
     Attributes:

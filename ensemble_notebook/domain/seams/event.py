@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar, dataclass_transform
 
+from ensemble_notebook.domain.outputs.record import Record
+
 E = TypeVar("E")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def event(cls: type[E]) -> type[E]:
     """The form of every event: frozen, slotted, keyword-only."""
-    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+    return dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls)
 
 
 @event
-class Event:
+class Event(Record):
     """What all events have.
 
     Attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -56,6 +57,7 @@ class AgentLoop:
         self._running_tools = ""
         self._executed = 0
         self._refused = 0
+        self._calls: Counter[tuple[str, str]] = Counter()
 
     @property
     def activity(self) -> str:
@@ -105,6 +107,7 @@ class AgentLoop:
         allowed = reply.tool_calls[: max(0, self._agent.max_iterations - self._executed)]
         refused = reply.tool_calls[len(allowed) :]
         self._executed += len(allowed)
+        self._calls.update((call.name, _to_text(call.arguments)) for call in allowed)
         self._running_tools = ", ".join(f"tool {call.name}" for call in allowed)
         answers = await _gather([self._execute(call, turn) for call in allowed])
         self._running_tools = ""
@@ -115,8 +118,14 @@ class AgentLoop:
                 task_description=self._request.description,
                 max_iterations=self._agent.max_iterations,
                 tool_calls_made=self._executed,
+                repeated=self._find_repeated_call(),
             )
         return list(zip(reply.tool_calls, answers, strict=True))
+
+    def _find_repeated_call(self) -> tuple[str, str, int] | None:
+        """The call that was made most often, where that is more than once: tool, arguments, how often."""
+        ((tool, arguments), count), *_ = self._calls.most_common(1) or [(("", ""), 0)]
+        return (tool, arguments, count) if count > 1 else None
 
     async def _execute(self, call: ToolCall, turn: SpanEmitter) -> ToolAnswer:
         span = self._emit_started(call, turn)

@@ -123,7 +123,7 @@ class Toolbox:
             if faults := _describe_schema_faults(error, tool.schema):
                 text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
                 return ToolAnswer(text, ToolOutcome.FAILURE, error)
-            return ToolAnswer(f"Tool error: {get_message(error)}", ToolOutcome.FAILURE, error)
+            return ToolAnswer(_describe_fault(error), ToolOutcome.FAILURE, error)
 
 
 def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
@@ -167,6 +167,14 @@ def to_text(result: Any) -> str:
         with contextlib.suppress(TypeError, ValueError):  # keys of other types, rings
             return json.dumps(result, ensure_ascii=False, default=str)
     return str(result)
+
+
+def _describe_fault(error: Exception) -> str:
+    """What a tool raised, as the model reads it: a bare ``'missing'`` says little without its type (E13)."""
+    kind, message = type(error).__name__, get_message(error)
+    if error.__cause__ is not None and message == summarize_error(error.__cause__):
+        return f"Tool error: {message}"  # wrapped on its way here, since it would have ended the thread
+    return f"Tool error: {kind}" if message == kind else f"Tool error: {kind}: {message}"
 
 
 def _describe_schema_faults(error: Exception, schema: type | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.engine.events.clock import Clock
+from ensemble_notebook.errors import mask_error
 
 Sink = Callable[[Event], None]
 
@@ -48,6 +49,8 @@ class EventStream:
         if self._is_closed:
             return
         offset = self._clock.monotonic() - self._zero
+        if (error := fields.get("error")) is not None:
+            fields["error"] = mask_error(error)  # before any view, listener or traceback tells what it says (E69)
         event = kind(
             run_id=self.run_id,
             seq=len(self.events),

@@ -23,7 +23,7 @@ from ensemble_notebook.domain.events import (
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.errors import summarize_error
+from ensemble_notebook.errors import add_origin, summarize_error
 
 logging.getLogger("ensemble_notebook").addHandler(logging.NullHandler())
 logger = logging.getLogger("ensemble_notebook.run")
@@ -92,7 +92,7 @@ def _task_completed(event: TaskCompleted) -> Line:
 def _task_failed(event: TaskFailed) -> Line:
     if event.status is SpanStatus.CANCELLED:
         return logging.INFO, "Task %s was cancelled", event.task
-    return logging.WARNING, "Task %s failed: %s", event.task, summarize_error(event.error)
+    return logging.WARNING, "Task %s failed: %s", event.task, add_origin(summarize_error(event.error), event.error)
 
 
 def _tool_completed(event: ToolCallCompleted) -> Line:
@@ -100,7 +100,8 @@ def _tool_completed(event: ToolCallCompleted) -> Line:
         return logging.INFO, "Tool %s answered in %s", event.tool, event.task
     if event.status is SpanStatus.CANCELLED:
         return logging.INFO, "Tool %s in %s was cancelled", event.tool, event.task
-    return logging.WARNING, "Tool %s in %s: %s", event.tool, event.task, event.result
+    told = event.result if event.error is None else add_origin(event.result, event.error)
+    return logging.WARNING, "Tool %s in %s: %s", event.tool, event.task, told
 
 
 def _retried(event: LlmCallRetried) -> Line:

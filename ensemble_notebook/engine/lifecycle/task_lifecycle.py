@@ -15,7 +15,7 @@ from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskSkipp
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_abandonment import PreviousOutputKept, TaskAbandoned, abandonment_in
-from ensemble_notebook.errors import BudgetExceededError, get_message
+from ensemble_notebook.errors import BudgetExceededError, get_message, mask_error
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class TaskEnding:
         abandonment = abandonment_in(error)
         if isinstance(error, PreviousOutputKept):
             return cls(output=error.output, abandonment=abandonment)
-        return cls(error=error) if abandonment is None else cls(abandonment=abandonment)
+        return cls(error=mask_error(error)) if abandonment is None else cls(abandonment=abandonment)
 
     @classmethod
     def from_asyncio(cls, task: asyncio.Task[TaskOutput]) -> TaskEnding:

@@ -211,7 +211,8 @@ class CommandExecutor:
                 self._advance(PhaseReviewAborted(phase.index))
                 return
             role = "Reviewer" if phase.reviewer is None else phase.reviewer.role
-            self._result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
+            failed = ending.error or error
+            self._result.failures.append(Failure(name=phase.name, agent_role=role, error=failed, kind="phase"))
             self._advance(PhaseRejected(phase.index))
         elif task.result().verdict is Verdict.RETRY:
             self._resolver.send_back(phase, task.result().text)

@@ -37,7 +37,7 @@ async def run_guardrails(
         except Exception as error:  # noqa: BLE001 - whatever it raises is an objection
             cause, objection = error, summarize_error(error)
         if objection is not None:
-            span.emit(GuardrailEnded, status=SpanStatus.ERROR, message=objection)
+            span.emit(GuardrailEnded, status=SpanStatus.ERROR, message=objection, error=cause)
             raise GuardrailViolationError(kind, objection) from cause
         span.emit(GuardrailEnded, status=SpanStatus.OK)
 

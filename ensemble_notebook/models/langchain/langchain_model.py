@@ -5,11 +5,17 @@ Knows LangChain's shapes by name and attribute; imports nothing of any provider,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from ensemble_notebook.domain.outputs.secrets import protect
+from ensemble_notebook.domain.outputs.secrets import is_secret_name, protect
 
+# How deep settings of a model are looked through, and what of its headers is no secret.
+_DEEPEST: Final = 4
+_PUBLIC_HEADERS: Final = frozenset(
+    {"accept", "accept-encoding", "content-type", "user-agent", "http-referer", "referer", "x-title", "openai-beta"}
+)
 _FAKES: Final = ("langchain_core.language_models.fake", "langchain_community.chat_models.fake")
 # What chat models of several providers call the limit of one reply.
 _LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "num_predict")
@@ -122,8 +128,29 @@ def describe_hidden_retries(runnable: Any) -> str | None:
 
 
 def protect_secrets(model: Any) -> None:
-    """Have the keys that a model object holds masked everywhere (T7)."""
-    for value in getattr(model, "__dict__", {}).values():
-        reveal = getattr(value, "get_secret_value", None)
-        if callable(reveal) and isinstance(secret := reveal(), str):
-            protect(secret)
+    """Have the keys that a model object holds masked everywhere: in its fields, headers and addresses (T7, E69)."""
+    for name, value in getattr(model, "__dict__", {}).items():
+        _protect(name, value, is_header="header" in name)
+
+
+def _protect(name: str, value: Any, *, is_header: bool, depth: int = 0) -> None:
+    reveal = getattr(value, "get_secret_value", None)
+    if callable(reveal):
+        value, is_header = reveal(), True
+    if isinstance(value, Mapping) and depth < _DEEPEST:
+        for each, inner in value.items():
+            is_told = is_header or "header" in str(each)
+            _protect(str(each), inner, is_header=is_told and str(each).lower() not in _PUBLIC_HEADERS, depth=depth + 1)
+    elif isinstance(value, str):
+        if is_header or is_secret_name(name):
+            protect(value)
+            protect(value.partition(" ")[2])  # what stands behind `Bearer` or `Basic`
+        if "@" in value and "://" in value:
+            protect(_find_password(value))
+
+
+def _find_password(url: str) -> str:
+    try:
+        return urlsplit(url).password or ""
+    except ValueError:
+        return ""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.models.openai.chat_openai_adapter import make_status_error
+from ensemble_notebook.models.openai.endpoint import split_credentials
 from ensemble_notebook.models.openai.malformed_arguments import mark_malformed_arguments
 from ensemble_notebook.models.openai.server_sent_events import iterate_events
 
@@ -41,10 +42,12 @@ class ChatTransport:
         import httpx
 
         self._session = connections.session
-        self._url = f"{client.base_url}chat/completions"
+        base_url, basic = split_credentials(str(client.base_url))
+        self._url = f"{base_url}chat/completions"
         self._request = httpx.Request("POST", self._url)  # for errors, which want to tell what failed
         self._headers = {name: value for name, value in client.default_headers.items() if isinstance(value, str)}
-        self._headers["Authorization"] = f"Bearer {api_key}"
+        # As the openai package has it: a user and password in the address go before a key.
+        self._headers["Authorization"] = basic or f"Bearer {api_key}"
         self._client = client
         self.with_raw_response = _RawTransport(self, client.chat.completions)
 

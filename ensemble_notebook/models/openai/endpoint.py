@@ -6,9 +6,10 @@ Knows addresses, keys and variables; opens nothing.
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from ensemble_notebook.domain.outputs.secrets import protect
 from ensemble_notebook.errors import Problem, ValidationError
@@ -74,6 +75,22 @@ def resolve_endpoint(spec: OpenAISpec) -> Endpoint:
 def find_base_url_of_environment() -> str | None:
     """Find the address that the standard variables name; None where they name none, which means OpenAI's own."""
     return next(filter(None, map(os.environ.get, _URL_VARIABLES)), None)
+
+
+def split_credentials(url: str) -> tuple[str, str | None]:
+    """The address without user and password, and the ``Authorization`` that they stand for; None where there are none.
+
+    No client takes an address with credentials beside a header with a key.
+    """
+    parts = urlsplit(url)
+    if parts.username is None:
+        return url, None
+    name, password = unquote(parts.username), unquote(parts.password or "")
+    basic = b64encode(f"{name}:{password}".encode()).decode()
+    for secret in (password, basic):
+        protect(secret)
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=host).geturl(), f"Basic {basic}"
 
 
 def is_openai_url(url: str) -> bool:

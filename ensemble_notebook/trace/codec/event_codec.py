@@ -17,30 +17,13 @@ from functools import cache
 from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
+from ensemble_notebook.errors import find_origin
 from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant
 from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 from ensemble_notebook.trace.spans.span_tree import format_error_message
 
 LEFT_OUT: Final = frozenset({"trace", "metrics"})
 """Fields that no file has: they are made from the events."""
-
-
-class RecordedError(Exception):
-    """An error as a file tells of it; its class has the name of the one that was raised."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles by name, since the class is made on the way."""
-        return make_recorded_error, (type(self).__name__, str(self))
-
-
-@cache
-def _make_error_class(name: str) -> type[RecordedError]:
-    return type(name, (RecordedError,), {})
-
-
-def make_recorded_error(name: str, message: str) -> RecordedError:
-    """The error of a class of this name, with this message."""
-    return _make_error_class(name)(message)
 
 
 def to_plain(value: Any) -> Any:
@@ -89,11 +72,17 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
     return value is None
 
 
+def _error_to_plain(error: BaseException) -> dict[str, Any]:
+    origin = find_origin(error)
+    plain = {"type": type(error).__name__, "message": format_error_message(error)}
+    return plain if origin is None else {**plain, "origin": clean_text(origin)}
+
+
 _WRITERS: Final[Mapping[Any, Any]] = {
     datetime: format_instant,
     timedelta: format_duration,
     Decimal: str,
-    BaseException: lambda error: {"type": type(error).__name__, "message": format_error_message(error)},
+    BaseException: _error_to_plain,
     Mapping: lambda items: {clean_text(str(key)): _mask_named(str(key), value) for key, value in items.items()},
     (list, tuple, set, frozenset): lambda items: [to_plain(each) for each in items],
 }

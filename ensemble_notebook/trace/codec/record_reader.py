@@ -18,7 +18,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from ensemble_notebook.domain import events as ev
-from ensemble_notebook.trace.codec.event_codec import LEFT_OUT, make_recorded_error, to_camel
+from ensemble_notebook.errors import make_recorded_error
+from ensemble_notebook.trace.codec.event_codec import LEFT_OUT, to_camel
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
@@ -122,7 +123,9 @@ def _make_record_schema(kind: type) -> CoreSchema:
 
 
 def _read_error(plain: Any) -> BaseException | None:
-    return None if plain is None else make_recorded_error(plain["type"], plain.get("message", ""))
+    if plain is None:
+        return None
+    return make_recorded_error(plain["type"], plain.get("message", ""), plain.get("origin"))
 
 
 def _to_utc(moment: datetime) -> datetime:

@@ -17,11 +17,12 @@ from typing import Any, Final
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.delegation import DelegationRequest, DelegationResponse
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.errors import find_origin
 from ensemble_notebook.trace.codec.event_codec import to_plain
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.spans.span_tree import SpanTree, summarize_error, to_ms
+from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
 
 _COMMON_FIELDS: Final = frozenset(field.name for field in dataclasses.fields(ev.Event))
 _KINDS: Final = {event: kind for kind in SpanKind for event in kind.traits.starts}
@@ -74,7 +75,7 @@ class OperationFold:
         refusal = clean_text("; ".join(event.response.errors)) or None
         facts = summarize_error(event.error)
         if facts is None and span.child_error is None:
-            facts, span.reason = ("DelegationRefused", refusal), refusal
+            facts, span.reason = ErrorSummary("DelegationRefused", refusal), refusal
         self._tree.end(event, span, event.status, facts)
         _set_response(span, event.request, event.response)
 
@@ -111,7 +112,8 @@ class OperationFold:
     def _on_guardrail_ended(self, event: ev.GuardrailEnded) -> None:
         if (span := self._tree.open.get(event.span_id)) is not None:
             span.output = clean_text(event.message) or None
-            self._tree.end(event, span, event.status, ("GuardrailViolationError", span.output))
+            origin = None if event.error is None else find_origin(event.error)
+            self._tree.end(event, span, event.status, ErrorSummary("GuardrailViolationError", span.output, origin))
             _add_attributes(span, message=span.output)
 
     def _on_memory_started(self, event: ev.MemoryStarted) -> None:

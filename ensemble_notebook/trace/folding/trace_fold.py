@@ -29,7 +29,7 @@ from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summ
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
 _RUN_STATUS: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}
-_OUT_OF_TIME: Final[ErrorSummary] = ("DeadlineExceededError", "The run took longer than it was given.")
+_OUT_OF_TIME: Final = ErrorSummary("DeadlineExceededError", "The run took longer than it was given.")
 
 
 class TraceFold:
@@ -193,7 +193,7 @@ class TraceFold:
                 event, self.run, _RUN_STATUS.get(event.status, SpanStatus.OK), summarize_error(event.error) or late
             )
             if self.run.error_type is not None:
-                self.error = (self.run.error_type, self.run.error_message)
+                self.error = ErrorSummary(self.run.error_type, self.run.error_message, self.run.origin)
         marked, self.chain = mark_critical_spans(self.tree.spans)
         for span in marked:
             self.tree.touch(span)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.outputs.secrets import mask, mask_named
 
 # What keys and tokens are made of. Text that could be the beginning of one is held back until it is over.
 _KEY_CHARACTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+/=.~"
@@ -14,17 +14,20 @@ _LONGEST_KEY: Final = 256
 
 def clean_text(text: str) -> str:
     """The text as it may be recorded and shown: secrets masked (T7), and no half characters, which no file can hold."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return mask(text)
+    return mask(_without_halves(text))
 
 
 def clean_value(name: str, text: str) -> str:
     """The value of something that has a name, masked: the name may tell that it is a secret (``api_key``)."""
-    cleaned = clean_text(f"{name}={text}")
-    return cleaned[len(name) + 1 :] if cleaned.startswith(f"{name}=") else clean_text(text)
+    return mask_named(name, _without_halves(text))
+
+
+def _without_halves(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def shorten(text: str, limit: int) -> str:

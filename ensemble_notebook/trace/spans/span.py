@@ -54,6 +54,7 @@ class Span:
         backoff_ms: the wait after a failed attempt, before the next one.
         latency_ms: of the last attempt of an LLM call.
         error_type, error_message: where `status` is ERROR; taken from a child where the failure came from there.
+        origin: ``file:line in function`` of the user's own code where that error came from (E48).
         is_origin: True where an error began, so that each failure counts once.
         attempt: number of an attempt, from 1; of an LLM call, how many there were; of a task or phase, how often it was
             done, where it was sent back.
@@ -109,6 +110,7 @@ class Span:
 
     error_type: str | None = None
     error_message: str | None = None
+    origin: str | None = None
     is_origin: bool = False
     reason: str | None = None
     attempt: int | None = None
@@ -152,7 +154,7 @@ class Span:
     version: int = 0
 
     parent: Span | None = field(default=None, repr=False, compare=False)
-    child_error: tuple[str, str | None] | None = field(default=None, repr=False)
+    child_error: Any = field(default=None, repr=False)
     open_children: int = field(default=0, repr=False)
     covered_from_ms: float = field(default=0.0, repr=False)
     covered_ms: float = field(default=0.0, repr=False)

@@ -6,26 +6,39 @@ Knows intervals and errors; what a model or a tool call is, is the business of t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.errors import find_origin
 from ensemble_notebook.trace.spans.clean_text import clean_text, shorten
 from ensemble_notebook.trace.spans.span import InactiveInterval, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
-ErrorSummary = tuple[str, str | None]
+
+class ErrorSummary(NamedTuple):
+    """Class and message of an error, and where in the user's own code it came from (E48); None where unknown."""
+
+    type: str
+    message: str | None
+    origin: str | None = None
+
 
 _LONGEST_MESSAGE: Final = 4_000
-_UNEXPLAINED: Final[ErrorSummary] = ("Unknown", None)
+_UNEXPLAINED: Final = ErrorSummary("Unknown", None)
 
 
 def summarize_error(error: BaseException | None) -> ErrorSummary | None:
     """The class and the message of an error, masked (T7) and not too long; the message is None where there is none."""
     if error is None:
         return None
-    return type(error).__name__, shorten(format_error_message(error), _LONGEST_MESSAGE) or None
+    origin = find_origin(error)
+    return ErrorSummary(
+        type(error).__name__,
+        shorten(format_error_message(error), _LONGEST_MESSAGE) or None,
+        None if origin is None else clean_text(origin),
+    )
 
 
 def format_error_message(error: BaseException) -> str:
@@ -192,10 +205,10 @@ class SpanTree:
     def _fail(self, span: Span, error: ErrorSummary | None) -> None:
         """Say what failed; an error that came from a child is not counted again."""
         facts = error or span.child_error or _UNEXPLAINED
-        span.error_type, span.error_message = facts
+        span.error_type, span.error_message, span.origin = facts
         child = self._unexplained.pop(span.span_id, None)
         if child is not None:
-            child.error_type, child.error_message = facts
+            child.error_type, child.error_message, child.origin = facts
             self.touch(child)
         span.is_origin = span.child_error is None
         parent = span.parent
@@ -217,5 +230,5 @@ def _reopen(span: Span, seq: int, now_ms: float) -> None:
         )
         span.covered_ms += now_ms - span.end_ms
     span.end_seq = span.end_ms = span.end_time = span.resolved_ms = None
-    span.error_type = span.error_message = span.child_error = span.reason = None
+    span.error_type = span.error_message = span.origin = span.child_error = span.reason = None
     span.is_origin = False

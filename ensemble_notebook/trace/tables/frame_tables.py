@@ -262,6 +262,7 @@ ERRORS: Final = Table(
         Column("name", "category", "of the span"),
         *WHERE,
         *ERROR,
+        Column("origin", "string", "file:line in function of your own code that it came from"),
         Column("is_origin", "boolean", "the failure began here"),
         Column(
             "is_retried", "boolean", "an attempt that was followed by another one", lambda span: bool(span.retry_reason)

@@ -36,8 +36,15 @@ def to_details(fold: TraceFold, span_id: str, longest_text: int = LONGEST_TEXT) 
             json.dumps(dict(fold.inputs)) if span is fold.run and fold.inputs else span.input, longest_text
         ),
         output=_shorten_text(output, longest_text),
-        error=None if span.error_type is None else {"type": span.error_type, "message": span.error_message or ""},
+        error=_describe_error(span),
     )
+
+
+def _describe_error(span: Span) -> dict[str, str] | None:
+    if span.error_type is None:
+        return None
+    told = [span.error_message or "", "" if span.origin is None else f"at {span.origin}"]
+    return {"type": span.error_type, "message": "\n".join(filter(None, told))}
 
 
 def is_empty(details: dict[str, Any]) -> bool:

@@ -111,8 +111,8 @@ class RunState:
         """What ended the run."""
         if self.fold.error is None:
             return None
-        kind, message = self.fold.error
-        return FAILURE.to_full_record(SimpleNamespace(type=kind, message=message or ""))
+        error = self.fold.error
+        return FAILURE.to_full_record(SimpleNamespace(type=error.type, message=error.message or ""))
 
 
 def _is_question_to_person(span: Span) -> bool:

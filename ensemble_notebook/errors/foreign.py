@@ -1,0 +1,105 @@
+"""Errors that are not ours: a stand-in where only their words are known, and their words without secrets (E63, E69)."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, Final
+
+from ensemble_notebook.errors.text import mask_text
+
+_DEEPEST: Final = 100
+
+
+class RecordedError(Exception):
+    """An error as a file or a pickle tells of it; its class has the name of the one that was raised."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles by name, since the class is made on the way."""
+        return make_recorded_error, (type(self).__name__, str(self), getattr(self, "origin", None))
+
+
+@cache
+def _make_error_class(name: str) -> type[RecordedError]:
+    return type(name, (RecordedError,), {})
+
+
+def make_recorded_error(name: str, message: str, origin: str | None = None) -> RecordedError:
+    """The error of a class of this name, with this message, which came from this place (see `errors.origin`)."""
+    # No class can be called so, and a file may say anything.
+    error = _make_error_class(str(name).replace("\0", "") or "Error")(message)
+    if origin is not None:
+        error.origin = origin  # type: ignore[attr-defined]
+    return error
+
+
+def mask_error(error: BaseException) -> BaseException:
+    """The same error, its words and those of all errors behind it without secrets, whoever formats them (E69).
+
+    Servers quote keys in their refusals. The text is changed in place, so that ``except`` and ``isinstance`` work as
+    before; where a foreign class does not allow that, a stand-in of the same name takes its place in the chain.
+    """
+    masked = _mask_one(error)
+    for each in _chain(masked):
+        for link in ("__cause__", "__context__"):
+            behind = getattr(each, link)
+            if behind is not None and (stand_in := _mask_one(behind)) is not behind:
+                is_suppressed = each.__suppress_context__
+                setattr(each, link, stand_in)
+                each.__suppress_context__ = is_suppressed
+    return masked
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, and all that it was raised from, during, or of; each once."""
+    waiting, seen = [error], set[int]()
+    while waiting and len(seen) < _DEEPEST:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        waiting += [link for link in (each.__cause__, each.__context__) if link is not None]
+        waiting += getattr(each, "exceptions", ()) if isinstance(each, BaseExceptionGroup) else ()
+
+
+def _mask_one(error: BaseException) -> BaseException:
+    if not _tells_secret(error):
+        return error
+    with contextlib.suppress(Exception):
+        error.args = tuple(mask_text(each) if isinstance(each, str) else each for each in error.args)
+        for name, value in vars(error).items():
+            if isinstance(value, str):
+                setattr(error, name, mask_text(value))
+        if notes := getattr(error, "__notes__", None):
+            notes[:] = [mask_text(str(each)) for each in notes]
+    if not _tells_secret(error):
+        return error
+    with contextlib.suppress(Exception):
+        text, kind = mask_text(str(error)), type(error)
+        words = {"__str__": lambda _: text, "__repr__": lambda _: f"{kind.__name__}({text!r})"}
+        error.__class__ = type(
+            kind.__name__, (kind,), {**words, "__module__": kind.__module__, "__doc__": kind.__doc__}
+        )
+    if not _tells_secret(error):
+        return error
+    stand_in = make_recorded_error(type(error).__name__, mask_text(_text(error)))
+    stand_in.__cause__, stand_in.__context__ = error.__cause__, error.__context__
+    return stand_in.with_traceback(error.__traceback__)
+
+
+def _tells_secret(error: BaseException) -> bool:
+    try:
+        told = "".join(traceback.format_exception_only(error)) + repr(error)
+    except Exception:  # noqa: BLE001 - a broken text of a foreign error
+        return False
+    return mask_text(told) != told
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a broken text of a foreign error
+        return type(error).__name__

@@ -1,0 +1,140 @@
+"""Where an error came from: the innermost frame of the user's own code, and tracebacks without ours (E48)."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+_PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
+_LIBRARIES: Final = tuple(
+    {sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+_INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_TYPED: Final = ("<ipython-input", "<stdin>")  # code that somebody typed has no file
+
+_namers: Final[list[Callable[[str], str | None]]] = []
+
+
+def register_cell_namer(name: Callable[[str], str | None]) -> None:
+    """Have files that are cells of a notebook called by the cell: what a cell is, is known above this module."""
+    _namers.append(name)
+
+
+def find_origin(error: BaseException) -> str | None:
+    """``file:line in function`` of the user's own code that an error came from; None where it came through none.
+
+    The innermost frame counts, of the first cause that has one. The code that called us is not where a run failed.
+    """
+    recorded = getattr(error, "origin", None)
+    if isinstance(recorded, str):
+        return recorded
+    frame = _find_frame(error)
+    if frame is None:
+        return None
+    code = frame.tb_frame.f_code
+    return f"{_name_file(code.co_filename)}:{frame.tb_lineno} in {code.co_name}"
+
+
+def add_origin(text: str, error: BaseException) -> str:
+    """What an error says, and where it came from, where that is known."""
+    origin = find_origin(error)
+    return text if origin is None or f"(at {origin})" in text else f"{text} (at {origin})"
+
+
+def make_users_traceback(error: BaseException) -> TracebackType | None:
+    """The frames of the user's own code that an error came through, without ours: for debuggers."""
+    for each in reversed(list(iterate_causes(error))):
+        frames = list(_users_frames(each))
+        shortened: TracebackType | None = None
+        for frame in reversed(frames):
+            shortened = TracebackType(shortened, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+        if shortened is not None:
+            return shortened
+    return None
+
+
+def format_short_traceback(error: BaseException) -> list[str]:
+    """A traceback from the root cause to the error: its frames from the user's code on, without ours."""
+    lines: list[str] = []
+    for each in reversed(list(iterate_causes(error))):
+        if lines:
+            lines += ["", "The above exception was the direct cause of the following exception:", ""]
+        frames = list(_shown_frames(each))
+        if frames:
+            lines.append("Traceback (most recent call last):")
+            summary = traceback.StackSummary.extract((frame.tb_frame, frame.tb_lineno) for frame in frames)
+            lines += [line for entry in summary.format() for line in entry.splitlines()]
+            for file in {_file(frame) for frame in frames}:
+                lines = [line.replace(f'File "{file}"', f'File "{_name_file(file)}"') for line in lines]
+        lines += [line for entry in traceback.format_exception_only(each) for line in entry.splitlines()]
+    return lines
+
+
+def iterate_causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and the chain of its causes. ``raise error from error`` makes a ring, which is left where it closes."""
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        yield each
+        each = each.__cause__
+
+
+def _find_frame(error: BaseException) -> TracebackType | None:
+    for each in reversed(list(iterate_causes(error))):
+        frames = list(_users_frames(each))
+        if frames:
+            return frames[-1]
+    return None
+
+
+def _users_frames(error: BaseException) -> Iterator[TracebackType]:
+    """The frames of the user's own code beneath ours; all of them, where none is ours."""
+    frames = list(_frames(error))
+    ours = next((place for place, frame in enumerate(frames) if _is_ours(_file(frame))), -1)
+    yield from (frame for frame in frames[ours + 1 :] if _is_users(_file(frame)))
+
+
+def _shown_frames(error: BaseException) -> Iterator[TracebackType]:
+    """From the first frame of the user's own code on: what it called in libraries tells what went wrong."""
+    is_begun = False
+    for frame in _frames(error):
+        is_begun = is_begun or _is_users(_file(frame))
+        if is_begun and not _is_ours(_file(frame)):
+            yield frame
+
+
+def _frames(error: BaseException) -> Iterator[TracebackType]:
+    frame = error.__traceback__
+    while frame is not None:
+        yield frame
+        frame = frame.tb_next
+
+
+def _file(frame: TracebackType) -> str:
+    return frame.tb_frame.f_code.co_filename
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(_PACKAGE)
+
+
+@cache
+def _is_users(file: str) -> bool:
+    if file.startswith("<"):
+        return file.startswith(_TYPED)
+    return not (_is_ours(file) or file.startswith(_LIBRARIES) or any(each in file for each in _INSTALLED))
+
+
+def _name_file(file: str) -> str:
+    for namer in _namers:
+        if name := namer(file):
+            return name
+    here = str(Path.cwd()) + os.sep
+    return file.removeprefix(here)

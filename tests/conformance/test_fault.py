@@ -1,0 +1,162 @@
+"""E48, E63 and E69: where a fault came from, what leaves the process, and what must not."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+import pytest
+
+from ensemble_notebook import (
+    AbsentObjectError,
+    Agent,
+    Ensemble,
+    GuardrailViolationError,
+    MaxIterationsExceededError,
+    Reply,
+    Task,
+    TaskExecutionError,
+    TaskInput,
+    TaskOutput,
+    ToolUse,
+    ValidationError,
+)
+from tests.conformance.scene import agent, done, fail_in_a_cell, run, run_cell, scripted
+
+KEY = "sk-" + "a1B2" * 8
+SECRET = "canary-of-nobody"
+HERE = "tests/conformance/test_fault.py"
+
+
+def find(mapping: dict[str, str], key: str) -> str:
+    """Fail as people's functions do."""
+    return mapping[key]
+
+
+def fetch(given: TaskInput) -> str:
+    return find({}, "missing")
+
+
+def look(output: TaskOutput) -> None:
+    find({}, "missing")
+
+
+def search(text: str) -> str:
+    """Search."""
+    return find({}, text)
+
+
+PLACE = f"{HERE}:{find.__code__.co_firstlineno + 2} in find"
+
+
+# --- E12, E13, E48 ---
+
+
+def test_e48_a_failed_handler_names_the_frame_of_the_users_code(caplog: pytest.LogCaptureFixture) -> None:
+    for start in (
+        lambda: run(Task.of("Fetch", handler=fetch)),
+        lambda: run_cell("- {description: Fetch, handler: fetch}", fetch=fetch),
+    ):
+        with caplog.at_level(logging.WARNING), pytest.raises(TaskExecutionError) as caught:
+            start()
+        error = caught.value
+        assert str(error).endswith(f"KeyError: 'missing' (at {PLACE})")
+        assert error._render_lines() == [f"TaskExecutionError: {error}"]
+        assert PLACE in caplog.text
+        assert list(error.output.frames.errors.origin) == [PLACE, PLACE]
+        frame = error.__traceback__
+        while frame is not None and frame.tb_next is not None:
+            frame = frame.tb_next
+        assert frame is not None
+        assert frame.tb_frame.f_code is find.__code__
+
+
+def test_e48_a_guardrail_and_a_tool_name_theirs_and_a_file_keeps_them(tmp_path: Any) -> None:
+    with pytest.raises(TaskExecutionError) as caught:
+        run(done("a", output_guardrails=[look]))
+    assert isinstance(caught.value.__cause__, GuardrailViolationError)
+    assert set(caught.value.output.frames.errors.origin) == {PLACE}
+    cook = agent(Reply(calls=[ToolUse("search", {"text": "salt"})]), "Done.", tools=[search])
+    output = run(Task.of("Cook", agent=cook))
+    loaded = type(output.trace).load(output.trace.save(tmp_path / "a.trace.json"))
+    for trace in (output.trace, loaded):
+        assert trace.frames.errors.set_index("tool").origin["search"] == PLACE
+
+
+def test_e48_code_that_nobody_wrote_has_no_place() -> None:
+    with pytest.raises(TaskExecutionError) as caught:
+        run(Task.of("Parse", handler=int))
+    assert caught.value.output.frames.errors.origin.isna().all()
+
+
+def test_e13_the_model_reads_type_and_message_of_a_fault() -> None:
+    llm = scripted(Reply(calls=[ToolUse("search", {"text": "salt"})]), "Done.")
+    run_cell("- {description: Cook, tools: [search], llm: llm}", search=search, llm=llm)
+    assert llm.calls[1].messages[-1].content == "Tool error: KeyError: 'salt'"
+
+
+def test_e12_the_end_of_a_loop_says_what_was_repeated() -> None:
+    def ask(text: str) -> str:
+        """Ask."""
+        return "Try again."
+
+    llm = scripted(*[Reply(calls=[ToolUse("ask", {"text": "salt"})])] * 28)
+    with pytest.raises(TaskExecutionError) as caught:
+        run(Task.of("Cook", agent=Agent(role="Cook", goal="Cook", llm=llm, tools=[ask])))
+    cause = caught.value.__cause__
+    assert isinstance(cause, MaxIterationsExceededError)
+    assert cause.repeated == ("ask", '{"text": "salt"}', 25)
+    assert str(cause) == (
+        "Agent 'Cook' kept asking for tools after its 25 tool calls were used up. 25 of them were the same: "
+        'ask({"text": "salt"}). More calls would hardly help: let ask say what to do with its answer, or say in the '
+        "task when it is enough."
+    )
+
+
+# --- E63 ---
+
+
+def test_e63_errors_and_outputs_come_through_a_process_pool() -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        error = pool.submit(fail_in_a_cell).exception(60)
+    assert isinstance(error, TaskExecutionError)
+    assert (error.output["a"].raw, repr(error.output.failures[0].error)) == ("Well.", "KeyError('missing')")
+    assert error.output.frames.errors.origin.iloc[0].endswith(" in lose")
+    with pytest.raises(ValidationError, match="The handler find is not here: this object comes from a pickle"):
+        error.output.ensemble.run()
+    with pytest.raises(AbsentObjectError):
+        error.output.ensemble.tasks[0].handler(None)
+
+
+def test_e63_an_output_is_frozen() -> None:
+    output = run(done("a"))
+    with pytest.raises(AttributeError, match="frozen"):
+        output.name = "b"  # type: ignore[misc]
+
+
+# --- E69 ---
+
+
+def test_e69_no_repr_pickle_event_plan_or_traceback_holds_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUIET_PARTNER_PASSWORD", SECRET)
+
+    def leak(given: TaskInput) -> str:
+        raise ConnectionError(f"no {KEY} and no {SECRET}")
+
+    ensemble = Ensemble(tasks=[Task.of(f"Use {KEY} and {SECRET}", name="leak", handler=leak)])
+    with pytest.raises(TaskExecutionError) as caught:
+        ensemble.run()
+    error = caught.value
+    seen = [
+        *map(repr, (ensemble, ensemble.tasks[0], error, error.output.events, error.output.failures, error.output.plan))
+    ]
+    seen += [
+        str(pickle.dumps(each)) for each in (ensemble, error, error.output, error.output.events, error.output.plan)
+    ]
+    seen += [str(ensemble.plan().to_dict()), "".join(traceback.format_exception(error))]
+    assert [KEY in each or SECRET in each for each in seen] == [False] * len(seen)
+    assert isinstance(error.__cause__, ConnectionError)
