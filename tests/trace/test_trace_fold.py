@@ -156,7 +156,7 @@ def test_a_failure_is_counted_once_and_each_level_names_it():
     }
     assert [span.kind for span in failed if span.is_origin] == [SpanKind.ATTEMPT, SpanKind.ATTEMPT]
     assert fold.run.totals.error_count == 1
-    assert fold.error == ("ConnectionError", "gone")
+    assert fold.error[:2] == ("ConnectionError", "gone")
 
 
 def test_a_turn_that_failed_by_itself_gets_the_error_of_its_task():
@@ -255,7 +255,7 @@ def test_a_run_that_took_too_long_says_so():
         build.llm(hangs=True)
     fold = TraceFold.from_events(build.time_out())
     assert fold.run.status is SpanStatus.ERROR
-    assert fold.error == ("DeadlineExceededError", "The run took longer than it was given.")
+    assert fold.error[:2] == ("DeadlineExceededError", "The run took longer than it was given.")
 
 
 def test_what_ignored_its_cancellation_is_over_with_the_task_around_it():
@@ -326,7 +326,7 @@ def test_a_secret_across_the_end_of_a_cut_error_message_is_masked():
     build = one_task(agents={"a": "Handler"})
     with build.task("a"):
         build.fail(ValueError("x" * 3_990 + " " + key))
-    _, message = TraceFold.from_events(build.finish()).error
+    _, message, _ = TraceFold.from_events(build.finish()).error
     assert "sk-" not in message
 
 
@@ -346,7 +346,7 @@ def test_an_error_whose_text_can_not_be_made_is_still_told():
     build = one_task(agents={"a": "Handler"})
     with build.task("a"):
         build.fail(BrokenError())
-    assert TraceFold.from_events(build.finish()).error == ("BrokenError", "(its message can't be shown)")
+    assert TraceFold.from_events(build.finish()).error[:2] == ("BrokenError", "(its message can't be shown)")
 
 
 def test_an_event_of_a_later_version_changes_nothing():
