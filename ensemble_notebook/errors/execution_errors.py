@@ -151,17 +151,22 @@ class OutputParsingError(EnsembleError, ValueError):
         attempt_count: replies that were read.
     """
 
-    def __init__(self, *, raw_output: str, output_type: Any, parse_errors: Sequence[str], attempt_count: int) -> None:
+    def __init__(
+        self,
+        *,
+        raw_output: str,
+        output_type: Any,
+        parse_errors: Sequence[str],
+        attempt_count: int,
+        advice: str = "Raise max_output_retries, or make the type or the task simpler.",
+    ) -> None:
         self.raw_output = raw_output
         self.output_type = output_type
         self.parse_errors: tuple[str, ...] = tuple(parse_errors)
         self.attempt_count = attempt_count
         name = getattr(output_type, "__name__", "the JSON schema")
         verdict = "The reply does not fit" if attempt_count == 1 else f"None of {attempt_count} replies fits"
-        super().__init__(
-            f"{verdict} {name}: {self.parse_errors[-1].rstrip('.')}. "
-            f"Raise max_output_retries, or make the type or the task simpler."
-        )
+        super().__init__(f"{verdict} {name}: {self.parse_errors[-1].rstrip('.')}. {advice}".rstrip())
 
 
 class GuardrailViolationError(EnsembleError, RuntimeError):

@@ -203,7 +203,11 @@ def test_e16_corrections_show_the_error_the_reply_and_the_schema_and_count() -> 
     output = run(Task.of("Cook", name="cook", llm=llm, output_type=Dish))
     correction = llm.calls[1]
     assert correction.messages[0].content == llm.calls[0].messages[0].content
-    for part in ("no complete JSON value", "Soup!", '"minutes"'):
+    assert [each.content for each in correction.messages[:3]] == [
+        *(each.content for each in llm.calls[0].messages),
+        "Soup!",
+    ]
+    for part in ("no complete JSON value", '"minutes"'):
         assert part in correction.prompt
     assert output["cook"].raw == '{"name": "soup", "minutes": 20}'
     assert output.metrics.llm_call_count == 2

@@ -570,7 +570,8 @@ def test_a_json_schema_makes_the_answer_a_value_with_corrections_e24(takes_schem
     (completed,) = of(events, DelegationCompleted)
     assert completed.response.parsed_output == completed.output.parsed_output == {"n": 3}
     assert result.outputs[0].raw == '{"n": 3}'
-    assert ("## Output Format" in scenes[0].user) != takes_schema
+    assert ("## Output Format" in of(events, TaskInputPrepared)[-1].user_prompt) != takes_schema
+    assert scenes[1].user.startswith("Your previous reply could not be read: it holds no complete JSON value")
     turns = [event.is_correction for event in of(events, TurnStarted) if event.agent == "Helper"]
     assert turns == [False, True]
 

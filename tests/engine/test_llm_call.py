@@ -70,6 +70,8 @@ class Model:
 
     def add_tool_result(self, call: ToolCall, text: str) -> None: ...
 
+    def add_user_message(self, text: str) -> None: ...
+
     def input_bound(self) -> int:
         return self.bound
 
@@ -157,7 +159,7 @@ def test_a_call_that_can_never_fit_is_refused_unwrapped_and_never_sent_e36() -> 
     assert (error.budget, error.limit, error.__cause__) == (budget, "max_tokens", None)
     assert str(error) == (
         "The next request to m may take 150 tokens; the budget of 149 leaves 149. "
-        "Raise its max_tokens, or give the model a lower max_tokens."
+        "Raise the budget's max_tokens, or let the model write less in one reply: its own max_tokens."
     )
     assert model.asked == []
     assert run.events(LlmAttemptStarted) == []

@@ -38,6 +38,9 @@ class Conversation:
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         self._scene.answers.append(text)
 
+    def add_user_message(self, text: str) -> None:
+        self._scene.user = text
+
     def input_bound(self) -> int:
         return 1
 

@@ -80,6 +80,9 @@ class Conversation(Protocol):
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
 
+    def add_user_message(self, text: str) -> None:
+        """Append what is said to the model after its last reply."""
+
     def input_bound(self) -> int:
         """Tokens that the next request can have at most, tool schemas included; no tokenizer is asked (E36)."""
 

@@ -12,6 +12,7 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
 from ensemble_notebook.domain.events import ToolCallCompleted, ToolCallStarted, Warned
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, ModelReply, ToolCall
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
+from ensemble_notebook.engine.agent.cut_reply import explain_cut
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.agent.toolbox import ToolAnswer, Toolbox
 from ensemble_notebook.engine.agent.turn_span import turn_span
@@ -34,7 +35,7 @@ class AgentLoop:
         schema: the JSON schema that the model is held to natively (E16).
 
     Attributes:
-        turn_count: how many turns it has begun.
+        cut: why the last reply was cut off, and what to do about it; None where it is whole (E58).
     """
 
     def __init__(
@@ -46,7 +47,9 @@ class AgentLoop:
         caller: FunctionCaller,
         schema: Mapping[str, Any] | None = None,
     ) -> None:
-        self.turn_count = 0
+        self.cut: str | None = None
+        self._turn_count = 0
+        self._conversation: Conversation | None = None
         self._request = request
         self._agent = request.agent
         self._port = port
@@ -76,15 +79,38 @@ class AgentLoop:
             AgentExecutionError: the model gave no reply, or does not take the tools (E14).
             MaxIterationsExceededError: it went on asking for tools after two warnings (E12).
         """
-        conversation = self._open(user_prompt)
+        self._conversation = self._open(user_prompt)
+        return await self._work(self._conversation, task)
+
+    async def correct(self, prompt: str, task: SpanEmitter) -> str:
+        """Go on with the conversation after its result: the model is told what is wrong with it (E16).
+
+        Raises:
+            AgentExecutionError, MaxIterationsExceededError: as `run`.
+        """
+        assert self._conversation is not None, "there is nothing to correct before `run`"
+        self._conversation.add_user_message(prompt)
+        return await self._work(self._conversation, task, is_correction=True, prompt=prompt)
+
+    async def _work(self, conversation: Conversation, task: SpanEmitter, **correction: Any) -> str:
+        """Turns until a text comes; the first one is a correction, where it is said to be."""
         while True:
-            self.turn_count += 1
-            with turn_span(self._request, task, self.turn_count) as turn:
+            self._turn_count += 1
+            with turn_span(self._request, task, self._turn_count, **correction) as turn:
                 reply = await self._llm.ask(conversation, turn)
+                self._note_cut(reply, task)
                 for call, answer in await self._run_tools(reply, turn):
                     conversation.add_tool_result(call, answer.text)
             if not reply.tool_calls:
                 return self._read_final_text(reply, task)
+            correction = {}
+
+    def _note_cut(self, reply: ModelReply, task: SpanEmitter) -> None:
+        """Warn of a reply that was cut off, once for each reason (E58)."""
+        before, self.cut = self.cut, explain_cut(reply, self._port, self._llm.output_limit)
+        if self.cut is not None and self.cut != before:
+            message = f"A reply of agent {self._agent.role!r} for task {task.task!r} was cut off: {self.cut}"
+            task.emit(Warned, message=message)
 
     def _open(self, user_prompt: str) -> Conversation:
         try:

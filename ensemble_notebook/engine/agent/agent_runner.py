@@ -71,8 +71,8 @@ class AgentRunner:
             watch(loop)
         text, value = await loop.run(user_prompt, task), None
         if output_format is not None:
-            corrector = ReplyCorrector(request, output_format, port, llm, schema)
-            text, value = await corrector.read(text, task, loop.turn_count + 1)
+            corrector = ReplyCorrector(request, output_format, loop, self._caller)
+            text, value = await corrector.read(text, task)
         return WorkResult(
             text=text,
             role=agent.role,

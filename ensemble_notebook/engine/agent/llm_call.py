@@ -33,7 +33,11 @@ from ensemble_notebook.errors import (
 
 
 class LlmCaller:
-    """Asks one model for replies on behalf of one agent. Without `limits`, a request is never held up."""
+    """Asks one model for replies on behalf of one agent. Without `limits`, a request is never held up.
+
+    Attributes:
+        output_limit: the tokens that the budget allowed the last reply; None where it did not limit it.
+    """
 
     def __init__(
         self, agent: Agent, task_description: str, port: ChatPort, *, streams: bool, limits: RequestLimits | None = None
@@ -43,6 +47,7 @@ class LlmCaller:
         self._port = port
         self._streams = streams
         self._limits = limits or RequestLimits()
+        self.output_limit: int | None = None
         self._wait = ""
 
     @property
@@ -115,6 +120,7 @@ class LlmCaller:
         self._wait = "a place under the limits for "
         admission = await self._limits.admit(self._port, conversation, span)
         self._wait = ""
+        self.output_limit = admission.max_tokens
         return admission
 
     async def _send_attempt(

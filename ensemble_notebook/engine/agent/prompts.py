@@ -84,10 +84,10 @@ def frame_prompt(
     return "\n\n".join(sections)
 
 
-def write_correction_prompt(previous: str, error: str, output_format: str) -> str:
-    """The second chance of a reply that is not of its output type (E16)."""
+def write_correction_prompt(error: str, output_format: str) -> str:
+    """The second chance of a reply that is not of its output type; the reply stands before it (E16)."""
     return (
-        f"Your previous reply could not be read: {error}\n\n## Previous Reply\n{previous}\n\n"
+        f"Your previous reply could not be read: {error}\n\n"
         f"## Output Format\n{output_format}\n\nReply again, with the corrected value and nothing else."
     )
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from ensemble_notebook.engine.agent.json_search import find_json_values, read_whole_json
 from ensemble_notebook.errors import OutputParsingError
 
-_FENCE: Final = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.DOTALL)
-_START: Final = re.compile(r"[{\[]")
+_LONGEST_FAULT: Final = 2000
 
 
 class OutputFormat:
@@ -53,13 +52,21 @@ class OutputFormat:
         Raises:
             ValueError: nothing in it fits; says what is wrong with the candidate that came first.
         """
-        faults = []
-        for value in _find_json_values(text):
+        first_fault = None
+        for value in find_json_values(text):
             try:
                 return self._check(value)
             except Exception as error:  # noqa: BLE001 - pydantic's, the schema validator's, or a validator of the user
-                faults.append(_describe_fault(error))
-        raise ValueError(faults[0] if faults else "it holds no complete JSON value")
+                first_fault = first_fault or _describe_fault(error)
+        raise ValueError(first_fault or "it holds no complete JSON value")
+
+    def read_whole(self, text: str) -> Any:
+        """The value that a text is as a whole, in a fence or without: of one that was cut off, no part counts (E58).
+
+        Raises:
+            ValueError: it is no such value; says what is wrong.
+        """
+        return self.accept(read_whole_json(text))
 
     def read_or_fail(self, text: str, value: Any = None) -> Any:
         """The value in a text that nobody can be asked to correct, or the one that is there already.
@@ -72,10 +79,10 @@ class OutputFormat:
         except ValueError as error:
             raise self.make_error(text, [str(error)]) from None
 
-    def make_error(self, text: str, faults: list[str]) -> OutputParsingError:
+    def make_error(self, text: str, faults: list[str], **facts: str) -> OutputParsingError:
         """The error of a text that can't be read, after as many attempts as there are faults."""
         return OutputParsingError(
-            raw_output=text, output_type=self.kind, parse_errors=faults, attempt_count=len(faults)
+            raw_output=text, output_type=self.kind, parse_errors=faults, attempt_count=len(faults), **facts
         )
 
     def accept(self, value: Any) -> Any:
@@ -98,23 +105,6 @@ def _get_format_of_type(kind: type) -> OutputFormat:
 def get_output_format(kind: Any) -> OutputFormat:
     """The format of an output type; made once for a class."""
     return _get_format_of_type(kind) if isinstance(kind, type) else OutputFormat(kind)
-
-
-def _find_json_values(text: str) -> Iterator[Any]:
-    """JSON values in a text, the likeliest first."""
-    for part in (*_FENCE.findall(text), text):
-        try:
-            yield json.loads(part, strict=False)
-        except (ValueError, RecursionError):
-            continue
-    decoder, position = json.JSONDecoder(strict=False), 0
-    while match := _START.search(text, position):
-        try:
-            value, position = decoder.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
-            position = match.start() + 1
-        else:
-            yield value
 
 
 def _to_pydantic_type(kind: Any) -> Any:
@@ -149,10 +139,12 @@ def _refuse_to_fetch(address: str) -> Any:
 
 
 def _describe_fault(error: Exception) -> str:
-    """What is wrong, on one line, with the place in the value."""
+    """What is wrong, on one line, with the place in the value; cut where there is no end of faults."""
     if callable(errors := getattr(error, "errors", None)):
         faults = [f"{'.'.join(map(str, each['loc'])) or 'the value'}: {each['msg']}" for each in errors()]
-        return "; ".join(faults)
-    if (path := getattr(error, "instance_path", None)) is not None:
-        return f"{'.'.join(map(str, path)) or 'the value'}: {getattr(error, 'message', error)}"
-    return " ".join(str(error).split()) or type(error).__name__
+        text = "; ".join(faults)
+    elif (path := getattr(error, "instance_path", None)) is not None:
+        text = f"{'.'.join(map(str, path)) or 'the value'}: {getattr(error, 'message', error)}"
+    else:
+        text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= _LONGEST_FAULT else text[:_LONGEST_FAULT] + " ..."

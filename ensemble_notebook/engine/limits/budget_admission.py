@@ -133,7 +133,7 @@ class BudgetAdmission(Admission):
         needed, left = self._reservation.needed.get_amount(name), max(self._account.get_remaining(name), Decimal(0))
         return (
             f"The next request to {self._port.name} may take {needed:,f} {unit}; the budget of {limit:,f} leaves "
-            f"{left:,f}. Raise its {name}, or give the model a lower max_tokens."
+            f"{left:,f}. Raise the budget's {name}, or let the model write less in one reply: its own max_tokens."
         )
 
 

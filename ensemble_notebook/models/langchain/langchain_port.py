@@ -98,6 +98,12 @@ class LangChainConversation:
 
         self.add(ToolMessage(text, tool_call_id=call.id, name=call.name))
 
+    def add_user_message(self, text: str) -> None:
+        """Append what is said to the model after its last reply."""
+        from langchain_core.messages import HumanMessage
+
+        self.add(HumanMessage(text))
+
     def input_bound(self) -> int:
         """Bound the tokens that the next request can have (E36)."""
         return self._input_bound

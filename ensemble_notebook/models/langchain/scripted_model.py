@@ -74,9 +74,10 @@ class ScriptedChatModel(BaseChatModel):
     def match(cls, rules: Mapping[Any, Any], default: Any = None, **fields: Any) -> ScriptedChatModel:
         """Make a model that answers by what it is asked.
 
-        A key fits when its text is in the system or user prompt (in any case), when the regular expression is found
-        there, or when the function of the messages is true; the first that fits counts. A list as the answer is played
-        from its start in each conversation: one entry per turn, and the next one after a failure.
+        A key fits when its text is in the system prompt or in what the user said, corrections included (in any case),
+        when the regular expression is found there, or when the function of the messages is true; the first that fits
+        counts. A list as the answer is played from its start in each conversation: one entry per turn, and the next one
+        after a failure.
         """
         return cls(rules=list(rules.items()), default=default, **fields)
 
@@ -126,11 +127,11 @@ class ScriptedChatModel(BaseChatModel):
 
     def _choose_entry(self, messages: Sequence[BaseMessage]) -> Any:
         """Choose the entry of the script for a request: by the rules, else the next reply, else the default."""
-        prompts = "\n".join(extract_text(each.content) for each in messages[:2] if each.type in ("system", "human"))
+        told, opening = _join_prompts(messages), _join_prompts(messages[:2])
         for number, (pattern, answer) in enumerate(self.rules):
-            if _matches(pattern, prompts, messages):
+            if _matches(pattern, told, messages):
                 is_list = isinstance(answer, list | tuple)
-                return self._choose_next(answer, (number, prompts), messages) if is_list else answer
+                return self._choose_next(answer, (number, opening), messages) if is_list else answer
         position = self._positions.get("replies", 0)
         if position < len(self.replies):
             self._positions["replies"] = position + 1
@@ -164,6 +165,10 @@ def _echo(messages: Sequence[BaseMessage]) -> str:
     text = extract_text(messages[-1].content).strip()
     excerpt = text if len(text) <= _MAX_ECHOED_CHARACTERS else text[:_MAX_ECHOED_CHARACTERS] + " ..."
     return f"[scripted: no model was asked] {excerpt}"
+
+
+def _join_prompts(messages: Sequence[BaseMessage]) -> str:
+    return "\n".join(extract_text(each.content) for each in messages if each.type in ("system", "human"))
 
 
 def _matches(pattern: Any, prompts: str, messages: Sequence[BaseMessage]) -> bool:

@@ -76,13 +76,16 @@ class ScriptedReply:
         """Give the reply in one piece, or raise what the script says."""
         if self.error is not None:
             raise self.error
-        chunks = self.to_chunks()
-        whole = sum((chunk.message for chunk in chunks[1:]), chunks[0].message)
+        first, *others = self._make_messages([self.text])  # to add up a piece for each word takes a while
+        whole = sum(others, first)
         return ChatResult(generations=[ChatGeneration(message=message_chunk_to_message(whole))])
 
     def to_chunks(self) -> list[ChatGenerationChunk]:
         """Give the reply word by word, then its tool calls, then its usage."""
-        messages = [AIMessageChunk(content=piece) for piece in _PIECE.findall(self.text)]
+        return [ChatGenerationChunk(message=each) for each in self._make_messages(_PIECE.findall(self.text))]
+
+    def _make_messages(self, pieces: Sequence[str]) -> list[AIMessageChunk]:
+        messages = [AIMessageChunk(content=piece) for piece in pieces]
         messages += [
             AIMessageChunk(
                 content="", tool_call_chunks=[ToolCallChunk(name=name, args=arguments, id=identity, index=index)]
@@ -92,7 +95,7 @@ class ScriptedReply:
         last = AIMessageChunk(
             content="", usage_metadata=self._usage, response_metadata=self._metadata, chunk_position="last"
         )
-        return [ChatGenerationChunk(message=each) for each in [*messages, last]]
+        return [*messages, last]
 
 
 def count_tokens(text: str) -> int:

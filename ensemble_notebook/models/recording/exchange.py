@@ -93,6 +93,11 @@ def to_result_part(call_id: str, tool: str, text: str) -> RequestPart:
     return RequestPart(f"result of the tool {tool} ({call_id})", mask(text))
 
 
+def to_user_part(text: str) -> RequestPart:
+    """Convert what is said to the model after a reply to what it adds to the next request."""
+    return RequestPart("further user message", mask(text))
+
+
 def mask_json(value: Any) -> Any:
     """Mask the secrets in the texts of a JSON value."""
     if isinstance(value, str):

@@ -22,6 +22,7 @@ from ensemble_notebook.models.recording.exchange import (
     make_request,
     mask_json,
     to_result_part,
+    to_user_part,
 )
 from ensemble_notebook.models.recording.recording_format import InlineValue
 
@@ -70,6 +71,11 @@ def result_to_document(call: ToolCall, text: str) -> dict[str, Any]:
 def result_from_document(document: Mapping[str, Any]) -> RequestPart:
     """Read the result of a tool call, as its part of a request."""
     return to_result_part(_read_text(document, "call"), _read_text(document, "tool"), _read_text(document, "text"))
+
+
+def user_from_document(document: Mapping[str, Any]) -> RequestPart:
+    """Read what was said to the model after its reply, as its part of a request."""
+    return to_user_part(_read_text(document, "user"))
 
 
 def outcome_to_document(outcome: Outcome, pieces: Sequence[str]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from ensemble_notebook.models.recording.exchange_documents import (
     outcome_from_document,
     request_from_document,
     result_from_document,
+    user_from_document,
 )
 from ensemble_notebook.models.recording.port_info import PortInfo
 from ensemble_notebook.models.recording.recording_format import Document, describe_remedy, read_documents
@@ -63,8 +64,10 @@ class RecordedAnswers:
         before = self._exchanges[content["continues"]]
         if not isinstance(before.outcome, ModelReply):
             raise ValueError(f"exchange {before.number} has no reply that could be continued")
-        results = map(result_from_document, content.get("results", ()))
-        return (*before.request, *to_reply_parts(before.outcome), *results)
+        added = [*map(result_from_document, content.get("results", ()))]
+        if "user" in content:
+            added.append(user_from_document(content))
+        return (*before.request, *to_reply_parts(before.outcome), *added)
 
     def _describe_incomplete(self, document: Document, error: Exception) -> str:
         wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)

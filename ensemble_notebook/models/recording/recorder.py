@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import (
     ChatPort,
     ChatSource,
@@ -135,6 +136,11 @@ class RecordingConversation:
         """Append the answer to a tool call."""
         self._conversation.add_tool_result(call, text)
         self._request.setdefault("results", []).append(result_to_document(call, text))
+
+    def add_user_message(self, text: str) -> None:
+        """Append what is said to the model after its last reply."""
+        self._conversation.add_user_message(text)
+        self._request["user"] = mask(text)
 
     def input_bound(self) -> int:
         """Tell what the conversation that is recorded tells."""

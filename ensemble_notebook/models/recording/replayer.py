@@ -32,6 +32,7 @@ from ensemble_notebook.models.recording.exchange import (
     make_request,
     to_reply_parts,
     to_result_part,
+    to_user_part,
 )
 from ensemble_notebook.models.recording.port_info import PortInfo, to_recorded_name
 from ensemble_notebook.models.recording.recorded_answers import RecordedAnswers
@@ -160,6 +161,11 @@ class ReplayConversation:
         """Append the answer to a tool call."""
         self._request = (*self._request, to_result_part(call.id, call.name, text))
         self._bound += _bound_message_tokens(text, name=call.name, tool_call_id=call.id)
+
+    def add_user_message(self, text: str) -> None:
+        """Append what is said to the model after its last reply."""
+        self._request = (*self._request, to_user_part(text))
+        self._bound += _bound_message_tokens(text)
 
     def input_bound(self) -> int:
         """Bound the tokens that the next request could have had."""
