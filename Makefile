@@ -9,7 +9,10 @@ NODE_MODULES := js/node_modules/.package-lock.json
 LABEXTENSION := .venv/share/jupyter/labextensions/ensemble-notebook
 JS_SOURCES   := $(shell find js -path js/node_modules -prune -o -type f -print 2>/dev/null)
 
-.PHONY: help demo test check bench pictures conformance wire-types fix clean lint types pytest vitest weights
+# The marks are set by tests/conftest.py. More processes than cores, since many tests wait for a clock or a socket.
+QUICK := 'not (kernel or browser or weights or slow)'
+
+.PHONY: help demo test quick check bench pictures conformance wire-types fix clean lint types pytest vitest weights
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -19,6 +22,9 @@ demo: weights ## Run the first notebook on the local model, show what came out, 
 	$(BIN)/jupyter-ensemble demo
 
 test: vitest pytest ## Run every test: TypeScript, Python, a real kernel, a real browser
+
+quick: $(INSTALLED) $(NODE_MODULES) ## Run the tests that need no kernel, browser or model, in less than a minute
+	(cd js && npm test) & $(BIN)/python -m pytest -q --numprocesses 4 --hypothesis-profile quick -m $(QUICK) && wait $$!
 
 check: lint types test ## What CI runs: formatting, lint, architecture, types, every test
 

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 ROWS = [
@@ -30,6 +32,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.slow
 def test_every_measurement_gives_its_rows() -> None:
     command = [sys.executable, "-m", "benchmarks", "--quick"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

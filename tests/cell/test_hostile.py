@@ -186,6 +186,7 @@ LARGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_large_cell_is_read_in_seconds(name):
     started = time.process_time()

@@ -37,6 +37,7 @@ def opened(monkeypatch):
     return commands
 
 
+@pytest.mark.kernel
 def test_demo_runs_the_notebook_and_says_what_it_took(book, opened, capsys):
     folder = book(TASKS)
     assert main(["demo", "--dir", str(folder), "--no-open"]) == DONE
@@ -51,12 +52,14 @@ def test_demo_runs_the_notebook_and_says_what_it_took(book, opened, capsys):
     assert opened == []
 
 
+@pytest.mark.kernel
 def test_demo_opens_jupyterlab_on_the_result(book, opened):
     folder = book(TASKS)
     main(["demo", "--dir", str(folder)])
     assert [command[2:] for command in opened] == [["jupyter", "lab", str(folder / module.NOTEBOOK)]]
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("variable, value", [("CI", "true"), ("DISPLAY", "")])
 def test_nothing_is_opened_where_nobody_looks(book, opened, monkeypatch, variable, value):
     monkeypatch.setenv(variable, value)
@@ -66,6 +69,7 @@ def test_nothing_is_opened_where_nobody_looks(book, opened, monkeypatch, variabl
     assert opened == []
 
 
+@pytest.mark.kernel
 def test_failed_demo_keeps_the_notebook_and_fails(book, opened, capsys):
     folder = book(TASKS, "1 / 0", "never = True")
     assert main(["demo", "--dir", str(folder)]) == FAILED

@@ -36,6 +36,7 @@ def add(left: int, right: int) -> int:
 # --- E40, E41 ---
 
 
+@pytest.mark.weights
 def test_e40_the_local_model_answers_with_real_tokens_for_nothing() -> None:
     output = run(Task.of("Say hello", name="hello", agent=Agent(role="Host", goal="Be brief", llm="local")))
     assert output["hello"].raw.strip()
@@ -45,6 +46,7 @@ def test_e40_the_local_model_answers_with_real_tokens_for_nothing() -> None:
     assert (output.metrics.cost, output.metrics.cost_complete) == (0, True)
 
 
+@pytest.mark.weights
 def test_e40_the_local_model_keeps_to_a_schema() -> None:
     schema = {"properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False}
     output = run(Task.of("Name a city", name="city", llm="local", output_type=schema, max_output_retries=0))

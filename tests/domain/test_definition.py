@@ -160,7 +160,9 @@ def test_mappings_are_copied_and_read_only() -> None:
         ensemble.inputs["topic"] = "moons"  # type: ignore[index]
 
 
-@pytest.mark.parametrize("value", ["one", 1, None, {"a"}, (each for each in ()), Task.of("Write")], ids=repr)
+@pytest.mark.parametrize(
+    "value", ["one", 1, None, {"a"}, (each for each in ()), Task.of("Write")], ids=lambda each: type(each).__name__
+)
 def test_a_list_or_tuple_is_expected_where_several_values_belong(value: Any) -> None:
     with pytest.raises(ValidationError, match=f"Task context must be a list or tuple, got {type(value).__name__}"):
         Task.of("Write", context=value)

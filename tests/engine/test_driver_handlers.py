@@ -617,6 +617,7 @@ def test_every_span_ends_exactly_once_whatever_happens(case: tuple[EnsembleDefin
     assert sorted(resolved) == sorted(tasks)
 
 
+@pytest.mark.slow
 def test_ten_thousand_tasks_make_three_events_each_and_no_thread() -> None:
     async def nothing(_: TaskInput) -> None: ...
 

@@ -391,6 +391,7 @@ def check(replies: list[list[Ask]], constraints: dict[str, Any], roles: str) -> 
         assert result.failures == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_every_sequence_of_three_calls_to_two_workers_keeps_the_constraints_e25(name: str) -> None:
     roles = "ABC" if name == "wide stage" else "AB"

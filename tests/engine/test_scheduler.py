@@ -198,6 +198,7 @@ def test_a_full_house_queues_in_order_of_readiness() -> None:
     assert scheduler.handle(TaskSucceeded(0)) == [StartTask(1)]
 
 
+@pytest.mark.slow
 def test_a_chain_of_ten_thousand_failures_needs_no_recursion() -> None:
     tasks = [task("t0"), *(task(f"t{i}", f"t{i - 1}") for i in range(1, 10_000))]
     scheduler = Scheduler(graph_of(*tasks), CONTINUE)
@@ -506,6 +507,7 @@ def test_a_condition_on_a_task_of_a_failed_phase_is_not_met_e26_e33() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_chain_of_ten_thousand_unmet_conditions_needs_no_recursion() -> None:
     tasks = [task("t0"), *(task(f"t{i}", when=says(f"t{i - 1}")) for i in range(1, 10_000))]
     graph = graph_of(*tasks)

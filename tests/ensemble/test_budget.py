@@ -127,6 +127,7 @@ class Crowd:
                 raise error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [{"max_tokens": 30_000}, {"max_cost": "60"}, {"max_llm_calls": 90}], ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_two_hundred_callers_side_by_side_never_pass_the_cap_e36(limits: dict[str, Any], seed: int) -> None:

@@ -57,6 +57,7 @@ def pyright_messages() -> Messages:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("messages", [mypy_messages, pyright_messages])
 def test_marked_lines_are_refused_and_all_others_pass(messages):
     marked = {
@@ -72,6 +73,7 @@ def test_marked_lines_are_refused_and_all_others_pass(messages):
     assert {place: found[place] for place, word in marked.items() if word not in found[place]} == {}
 
 
+@pytest.mark.slow
 def test_no_public_name_has_a_part_whose_type_checkers_must_guess():
     written = output_of(*PYRIGHT, sys.executable, "--verifytypes", "ensemble_notebook", "--ignoreexternal")
     symbols: list[dict[str, Any]] = json.loads(written)["typeCompleteness"]["symbols"]
