@@ -88,7 +88,7 @@ constraints:
     "constraints, told",
     [
         ("{«requird_workers»: [ann]}", r"in 'constraints' of the cell. Did you mean 'required_workers'\?"),
-        ("{required_workers: «ann»}", "takes a list of agents"),
+        ("{required_workers: «true»}", "takes an agent, or a list of agents"),
         ("{required_workers: [ann, «ann»]}", "stands twice"),
         ("{required_workers: [ann, «Sea Researcher»]}", "'Sea Researcher' and 'ann' .* are the same agent"),
         ("{max_calls_per_worker: [«ann»]}".replace("[«ann»]", "«[ann]»"), "takes a mapping"),

@@ -31,7 +31,7 @@ def test_unknown_tools_are_all_shown():
 
 def test_value_that_is_no_tool_is_shown_where_it_is_named():
     assert_mistakes(
-        TOOLS % "search, «numbers»", r"index 1 \(list\) is no tool", namespace={"search": search, "numbers": [1]}
+        TOOLS % "search, «number»", r"index 1 \(int\) is no tool", namespace={"search": search, "number": 1}
     )
 
 

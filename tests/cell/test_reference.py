@@ -1,5 +1,7 @@
 """What names inside a cell refer to: agents, tasks, phases (C5), and the rules between them (E5)."""
 
+import pytest
+
 from tests.support.cell import assert_mistakes, links, mistakes_of, read
 
 KITCHEN = """
@@ -100,3 +102,25 @@ tasks:
 """
     messages = [each.message for each in mistakes_of(text)]
     assert [each.partition(" ")[0] for each in messages] == ["Agent", "Circular", "there"]
+
+
+def test_a_single_name_stands_for_a_list_of_one():
+    cell = read(
+        "phases:\n  dig: {first: a}\n"
+        "  write: {after: dig, tasks: {one: {description: b, context: first, memory: tides}}}"
+    )
+    assert cell.definition.phases[1].after == ("dig",)
+    assert cell.definition.phases[1].tasks[0].context == ("first",)
+
+
+@pytest.mark.parametrize(
+    "key, told",
+    [
+        ("context: «frist»", "there is no task 'frist' in this cell"),
+        ('context: «"first, second"»', "takes a name, or a list of names, and this is the text 'first, second'"),
+        ("context: «null»", "takes a name, or a list of names, and this is null"),
+        ("tools: «true»", "takes the name of a tool, .* and this is the value true"),
+    ],
+)
+def test_a_single_name_that_is_none_is_a_mistake(key, told):
+    assert_mistakes(f"tasks: {{first: a, second: b, third: {{description: c, {key}}}}}", told)

@@ -51,8 +51,9 @@ def test_a_definition_is_frozen_and_has_no_dict(kind: type, values: dict[str, An
 
 @every_kind
 def test_a_definition_takes_keywords_only(kind: type, values: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=f"{label(kind)} takes keyword arguments only"):
+    with pytest.raises(ValidationError, match=f"{label(kind)} takes keyword arguments only") as caught:
         kind(*values.values())
+    assert len(caught.value.problems) == 1
 
 
 @every_kind

@@ -97,7 +97,10 @@ def test_a_made_up_name_can_be_referred_to() -> None:
 def test_an_equal_task_is_another_task_e2() -> None:
     graph = graph_of(Task.of("Hm", name="one"), Task.of("Hm", context=[Task.of("Hm", name="one")]))
     (problem,) = graph.problems
-    assert problem.message == "Task(one: 'Hm') in context is not in the list of tasks of this ensemble."
+    assert problem.message == (
+        "Task 'agent_2' reads Task(one: 'Hm'), which is not in the list of tasks of this ensemble. 'one' in it looks "
+        "the same and is another object, as a copy is: refer to that one, or by name."
+    )
     assert (problem.subject, problem.field, problem.item) == (graph.tasks[1].task, "context", 0)
 
 
@@ -105,7 +108,9 @@ def test_unknown_names_are_problems_with_the_nearest_one_named() -> None:
     task = Task.of("Hm", context=["research", "reserch"])
     graph = graph_of(Task.of("Hm", name="research"), task)
     (problem,) = graph.problems
-    assert problem.message == "context names task 'reserch', which is not there. Did you mean 'research'?"
+    assert (
+        problem.message == "Task 'agent_2': context names task 'reserch', which is not there. Did you mean 'research'?"
+    )
     assert (problem.subject, problem.item) == (task, 1)
     assert graph.tasks[1].context == (0,)
 
@@ -115,7 +120,7 @@ def test_phases_are_followed_forward_and_unknown_ones_are_problems_e3() -> None:
     graph = build_graph(EnsembleDefinition(phases=[one, two, Phase.of("three", Task.of("Hm"), after=[two])]))
     assert [phase.after for phase in graph.phases] == [(1,), (), (1,)]
     (problem,) = graph.problems
-    assert problem.message == "after names phase 'tree', which is not there. Did you mean 'three'?"
+    assert problem.message == "Phase 'two': after names phase 'tree', which is not there. Did you mean 'three'?"
     assert (problem.subject, problem.field, problem.item) == (two, "after", 0)
 
 
@@ -168,7 +173,7 @@ def test_an_unknown_source_is_a_problem_in_its_place_e33() -> None:
     task = Task.of("Hm", when=[Condition("triage", equals="x"), Condition("tirage", equals="x")])
     graph = graph_of(Task.of("Hm", name="triage"), task)
     (problem,) = graph.problems
-    assert problem.message == "when names task 'tirage', which is not there. Did you mean 'triage'?"
+    assert problem.message == "Task 'agent_2': when names task 'tirage', which is not there. Did you mean 'triage'?"
     assert (problem.subject, problem.field, problem.item) == (task, "when", 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
@@ -87,10 +89,38 @@ def test_a_phase_name_stands_once_e3() -> None:
 
 
 def test_the_agents_of_tasks_are_among_the_agents_by_identity_e4() -> None:
-    double = Agent(role="Writer", goal="Write")
-    assert str(refusal(ensemble(task("one", agent=double), agents=[WRITER, EDITOR]))) == (
-        "Task 'one' is done by 'Writer', who is not in the ensemble's agents ('Writer', 'Editor')."
+    stranger = Agent(role="Poet", goal="Write")
+    assert str(refusal(ensemble(task("one", agent=stranger), agents=[WRITER, EDITOR]))) == (
+        "Task 'one' is done by 'Poet', who is not in the ensemble's agents ('Writer', 'Editor')."
     )
+
+
+def test_a_changed_copy_of_an_agent_is_told_from_the_one_that_is_listed_e4() -> None:
+    changed = refusal(ensemble(task("one", agent=replace(WRITER, goal="Rhyme", verbose=True)), agents=[WRITER]))
+    assert str(changed) == (
+        "Task 'one' is done by 'Writer', who is not in the ensemble's agents ('Writer'). The 'Writer' there has "
+        "another goal, verbose: replace() makes a new agent. Put the new one into agents in place of the old one, or "
+        "give the task the one that is there."
+    )
+    equal = refusal(ensemble(task("one", agent=replace(WRITER)), agents=[WRITER]))
+    assert "has the same fields, and is another object" in str(equal)
+
+
+def test_an_empty_list_of_agents_is_refused_beside_tasks_with_agents_and_an_empty_tuple_is_unset_e4() -> None:
+    with pytest.raises(ValidationError, match="agents is an empty list, and a task is done by 'Writer'"):
+        ensemble(task("one", agent=WRITER), agents=[])
+    with pytest.raises(ValidationError, match="agents is an empty list"):
+        EnsembleDefinition(phases=[phase("p", tasks=(task("a", agent=WRITER),))], agents=[])
+    check_ensemble(ensemble(task("one", agent=WRITER), agents=()))
+    check_ensemble(ensemble(task("one"), agents=[]))
+
+
+def test_a_rate_limit_where_no_task_asks_a_model_is_refused_e5() -> None:
+    limit = RateLimit(requests=1, period=1)
+    error = refusal(ensemble(task("one", handler=str), rate_limit=limit))
+    assert "has a rate_limit, and no task that asks a model" in str(error)
+    assert error.problems[0].field == "rate_limit"
+    check_ensemble(ensemble(task("one", handler=str), task("two"), rate_limit=limit))
 
 
 def test_without_a_list_of_agents_every_agent_may_work() -> None:

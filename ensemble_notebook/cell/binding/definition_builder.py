@@ -23,7 +23,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.errors import Problem, ValidationError
 
 _STAND_IN: Final = "?"
-_SUBSTITUTES: Final[Mapping[type, Mapping[str, Any]]] = {Condition: {"default": True}, Budget: {"max_llm_calls": 1}}
+_SUBSTITUTES: Final[Mapping[type, Mapping[str, Any]]] = {Condition: {"equals": _STAND_IN}, Budget: {"max_llm_calls": 1}}
 """What stands for the one test or limit that was refused, since there must be one."""
 
 D = TypeVar("D", bound=Definition)
@@ -59,7 +59,8 @@ class DefinitionBuilder:
                     del fields[problem.field]
                     if problem.field in required:
                         fields[problem.field] = _make_placeholder(cls, problem.field)
-                    fields |= _SUBSTITUTES.get(cls, {})
+                    if problem.field != "field":  # the path of a condition, beside which its test stays
+                        fields |= _SUBSTITUTES.get(cls, {})
             else:
                 self._made[id(made)] = (made, section)
                 return made

@@ -203,7 +203,7 @@ class EnsembleBuilder:
     def _make_condition(self, section: Section) -> Condition:
         fields = self._value_binder.bind_fields(section)
         source = self._task_names.find(section.values["source"])
-        if not fields:  # what is wrong with its test has been said
+        if not fields.keys() - {"field"}:  # what is wrong with its test has been said
             raise MisreadError(section.place)
         return self._definition_builder.make(Condition, section, fields | {"source": source})
 

@@ -18,7 +18,7 @@ from ensemble_notebook.cell.text.mistakes import MisreadError, join_names, quote
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.output_type import find_output_type_fault
-from ensemble_notebook.domain.definitions.tool import human_input, is_langchain_tool
+from ensemble_notebook.domain.definitions.tool import human_input, is_langchain_tool, is_retriever
 from ensemble_notebook.domain.outputs.secrets import has_secret
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.model_spec import SPEC_FORMS, parse_spec
@@ -26,6 +26,7 @@ from ensemble_notebook.models.model_spec import SPEC_FORMS, parse_spec
 _BUILT_IN_MODELS: Final = ("local", "scripted")
 _SPEC: Final = re.compile(r"\s*(local|scripted)\s*$|[^:]*:")
 _DOTTED: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
+_MOST_ITEMS: Final = 20
 _OF_IPYTHON: Final = frozenset({"exit", "quit", "get_ipython", "open", "display"})
 
 
@@ -248,7 +249,8 @@ def _is_model(found: Any) -> bool:
     """True for a chat model, told by its class alone: no property of the user's object is run."""
     kind: Any = type(found)
     is_class = isinstance(found, type)
-    return not is_class and callable(getattr(kind, "ainvoke", None)) and not is_langchain_tool(found)
+    is_other = is_class or is_langchain_tool(found) or is_retriever(found)
+    return not is_other and callable(getattr(kind, "ainvoke", None))
 
 
 def _is_function(found: Any) -> bool:
@@ -256,6 +258,14 @@ def _is_function(found: Any) -> bool:
     if isinstance(found, type) or _is_model(found):
         return False
     return callable(found) or any(hasattr(type(found), name) for name in ("execute", "on_event", "evaluate", "ainvoke"))
+
+
+def _is_tool_source(found: Any) -> bool:
+    """True for what may stand in ``tools:``: a tool, a retriever, an object with ``@tool`` methods, a list of them."""
+    if isinstance(found, list | tuple):
+        return bool(found) and all(map(_is_tool_source, found[:_MOST_ITEMS]))
+    has_tools = any(is_langchain_tool(each) for cls in type(found).__mro__ for each in vars(cls).values())
+    return has_tools or is_retriever(found) or _is_function(found)
 
 
 def _is_output_class(found: Any) -> bool:
@@ -271,6 +281,7 @@ def _make_type_test(kind: type) -> Callable[[Any], bool]:
 
 
 FUNCTIONS: Final = ObjectKind("a function", "Functions", _is_function, Unimported)
+TOOLS: Final = ObjectKind("a tool", "Tools", _is_tool_source, Unimported)
 STORES: Final = ObjectKind(
     "a memory store", "Stores", _make_method_test("retrieve"), UnimportedObject, "A file ends in .db."
 )

@@ -15,7 +15,9 @@ from ensemble_notebook.cell.binding.name_resolver import (
     LIMITS,
     PROMPTS,
     STORES,
+    TOOLS,
     NameResolver,
+    ObjectKind,
     Unimported,
 )
 from ensemble_notebook.cell.language.cell_schema import Key
@@ -24,6 +26,7 @@ from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.definition import Definition
+from ensemble_notebook.domain.definitions.tool import RetrieverTool, is_retriever, list_tool_names
 
 Binder = Callable[[Section, Key, Any], Any]
 
@@ -43,6 +46,7 @@ class ValueBinder:
             ValueKind.OBJECT: self._bind_object,
             ValueKind.PROMPT: self._bind_prompt,
             ValueKind.OBJECTS: self._bind_functions,
+            ValueKind.TOOLS: self._bind_tools,
             ValueKind.FUNCTIONS: self._bind_functions,
             ValueKind.OUTPUT_TYPE: self._bind_output_type,
             ValueKind.COST: self.make_part,
@@ -108,14 +112,39 @@ class ValueBinder:
 
     def _bind_functions(self, section: Section, key: Key, value: Iterable[ScalarNode]) -> tuple[Any, ...]:
         """Find functions, with a placeholder for one that is missing, so that the others are checked, too."""
-        return self.make_each(section, key, value, lambda node: self._bind_function(node, key.word.label))
+        return self.make_each(section, key, value, lambda node: self._bind_function(node, FUNCTIONS, key.word.label))
 
-    def _bind_function(self, node: ScalarNode, label: str) -> Any:
+    def _bind_function(self, node: ScalarNode, kind: ObjectKind, label: str) -> Any:
         try:
-            return self._resolver.find(node, FUNCTIONS, label)
+            return self._resolver.find(node, kind, label)
         except MisreadError as misread:
             self._report.add_misread(misread)
             return Unimported(node.text)
+
+    def _bind_tools(self, section: Section, key: Key, value: Iterable[ScalarNode]) -> tuple[Any, ...]:
+        """Find tools; a variable may hold a list of them, and a retriever is called as its variable (C6a)."""
+        found = [(tool, node) for node in value for tool in self._find_tools(node, key.word.label)]
+        places = enumerate(node.place for _, node in found)
+        self._definition_builder.note_item_places(section, key.name, dict(places))
+        return tuple(tool for tool, _ in found)
+
+    def _find_tools(self, node: ScalarNode, label: str) -> list[Any]:
+        found = self._bind_function(node, TOOLS, label)
+        name = node.text.rpartition(".")[2]
+        if not isinstance(found, list | tuple):
+            return [RetrieverTool(name=name, retriever=found) if is_retriever(found) else found]
+        if not found:
+            self._report.add_notice(node.place, f"the list {node.text!r} holds no tools.", is_warning=True)
+        tools = []
+        for number, each in enumerate(found, start=1):
+            tool = RetrieverTool(name=f"{name}_{number}", retriever=each) if is_retriever(each) else each
+            if list_tool_names(tool) is None:
+                message = f"item {number} of the list {node.text!r} is no tool, but of type {type(each).__name__}."
+                hint = "A list of tools holds functions, LangChain tools, retrievers, and objects with @tool methods."
+                self._report.add_mistake(node.place, message, hint)
+            else:
+                tools.append(tool)
+        return tools
 
     def _bind_output_type(self, _: Section, __: Key, value: Any) -> Any:
         return self._resolver.find_output_type(value) if isinstance(value, ScalarNode) else value

@@ -20,6 +20,7 @@ class ValueKind(Enum):
     TEXT = "a text"
     CHOICE = "one word"
     FLAG = "true or false"
+    SCALAR = "a text; for a field also a number, true or false"
     WHOLE = "a whole number"
     SHARE = "a share, such as 0.8"
     SECONDS = "a number of seconds"
@@ -27,10 +28,11 @@ class ValueKind(Enum):
     AMOUNT = "an amount of money, as a number"
     AGENT = "the name of an agent"
     WORKER = "the name of an agent, or the keys of one"
-    NAMES = "a list of names"
+    NAMES = "a name, or a list of names"
     PROMPT = "the name of an object with system and user"
     OBJECT = "the name of a function or object of this notebook"
-    OBJECTS = "a list of names of this notebook's functions and objects"
+    OBJECTS = "the name of a function or object of this notebook, or a list of such names"
+    TOOLS = "the name of a tool, a list of tools or a retriever of this notebook, or a list of such names"
     FUNCTIONS = "the name of a function of this notebook, or a list of them"
     MODEL = "a model: local, openai:NAME, or a variable that holds a chat model"
     OUTPUT_TYPE = "a class of this notebook, fields such as {title: str, score: int}, or a JSON schema"
@@ -49,14 +51,14 @@ class ValueKind(Enum):
     STORE = "true, the path of a file, or a store of this notebook"
     EXPORTER = "the path of a file or folder, or an exporter of this notebook"
     CONSTRAINTS = "a mapping of constraints"
-    ROLES = "a list of agents"
+    ROLES = "an agent, or a list of agents"
     CAPS = "a mapping of agents to numbers"
     STAGES = "a list of lists of agents"
 
 
 OF_THE_DEFINITION: Final = object()
 """The default of a word whose field has the default to tell of."""
-_NEED_A_LABEL: Final = (ValueKind.OBJECT, ValueKind.OBJECTS, ValueKind.FUNCTIONS)
+_NEED_A_LABEL: Final = (ValueKind.OBJECT, ValueKind.OBJECTS, ValueKind.TOOLS, ValueKind.FUNCTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ AGENT_WORDS: Final[Words] = {
         has_variables=True,
         familiar=("backstory",),
     ),
-    "tools": Word(ValueKind.OBJECTS, "what this agent may call", label="a tool"),
+    "tools": Word(ValueKind.TOOLS, "what this agent may call", label="a tool"),
     "allow_delegation": Word(ValueKind.FLAG, "whether it may hand work to the other agents"),
     "verbose": Word(ValueKind.FLAG, "log prompts and replies"),
     "max_iterations": Word(ValueKind.WHOLE, "tool calls for one task", familiar=("max_iter",)),
@@ -134,7 +136,7 @@ TASK_WORDS: Final[Words] = {
     "name": Word(ValueKind.TEXT, "what others call it"),
     "handler": Word(ValueKind.OBJECT, "a function that does it in place of an agent", label="a function or tool"),
     "llm": Word(ValueKind.MODEL, "the model of this task, in place of its agent's"),
-    "tools": Word(ValueKind.OBJECTS, "what its agent may call for this task as well", label="a tool"),
+    "tools": Word(ValueKind.TOOLS, "what its agent may call for this task as well", label="a tool"),
     "timeout": Word(ValueKind.SECONDS, "for the whole task; null is no limit", is_nullable=True),
     "output_type": Word(
         ValueKind.OUTPUT_TYPE,
@@ -217,7 +219,8 @@ BUDGET_WORDS: Final[Words] = {
     "allow_unknown_cost": Word(ValueKind.FLAG, "use models without a known price, uncounted"),
 }
 CONDITION_WORDS: Final[Words] = {
-    "equals": Word(ValueKind.TEXT, "the whole output"),
+    "field": Word(ValueKind.TEXT, "of a typed output, the value that is tested, e.g. category or address.city"),
+    "equals": Word(ValueKind.SCALAR, "the whole output, or the whole value of its field"),
     "contains": Word(ValueKind.TEXT, "a part of it"),
     "matches": Word(ValueKind.TEXT, "a regular expression that is found in it"),
     "predicate": Word(ValueKind.OBJECT, "a function that says yes or no to it", label="a function"),

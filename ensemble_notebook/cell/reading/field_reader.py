@@ -69,6 +69,7 @@ class FieldReader:
             ValueKind.EXPORTER: partial(self.read_name, wanted=ValueKind.EXPORTER.value),
             ValueKind.NAMES: partial(names, wanted=ValueKind.NAMES.value),
             ValueKind.OBJECTS: partial(names, wanted=ValueKind.OBJECTS.value),
+            ValueKind.TOOLS: partial(names, wanted=ValueKind.TOOLS.value),
             ValueKind.ROLES: partial(names, wanted=ValueKind.ROLES.value),
             ValueKind.MODEL: self._read_model,
             ValueKind.INPUTS: self._read_inputs,

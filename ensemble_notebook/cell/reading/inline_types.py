@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ensemble_notebook.cell.reading.json_schema import check_schema, is_schema
-from ensemble_notebook.cell.reading.values import expect_value, read_data
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote, suggest_name
+from ensemble_notebook.cell.reading.values import expect_value, read_data, to_plain_value
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 
 _TYPES: Final[Mapping[str, str | None]] = {
@@ -20,8 +20,11 @@ _TYPES: Final[Mapping[str, str | None]] = {
     **dict.fromkeys(("bool", "boolean"), "boolean"),
     "any": None,
 }
+_NULLS: Final = ("null", "None", "none")
+_BAR: Final = "|"
 _SHOWN: Final = (
-    "Types are: str, int, float, bool, any, [str] for a list, {name: str} for fields; `str?` may be missing."
+    "Types are: str, int, float, bool, any, [str] for a list, {name: str} for fields, `yes | no` for one of these "
+    "words; `str?` may be missing."
 )
 
 
@@ -35,8 +38,8 @@ def read_inline_type(node: MappingNode, label: str, report: MistakeReport) -> di
 
 
 def is_type(text: str) -> bool:
-    """True for the name of a type alone, such as ``str``."""
-    return text.strip().removesuffix("?") in _TYPES
+    """True for the type of a field alone, such as ``str`` or ``yes | no``."""
+    return text.strip().removesuffix("?") in _TYPES or _BAR in text
 
 
 def _read_type_fields(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
@@ -74,6 +77,8 @@ def _read_field_type(node: Node, label: str, report: MistakeReport) -> tuple[dic
 def _read_scalar_type(node: ScalarNode, label: str) -> tuple[dict[str, Any], bool]:
     text = node.text.strip()
     word = text.removesuffix("?")
+    if _BAR in text:
+        return _read_alternatives(node, label, word, is_optional=word != text), word != text
     if word not in _TYPES:
         message = f"{label} takes a type, and {quote(text)} is none.{suggest_name(word, _TYPES)}"
         raise MisreadError(node.place, message, _SHOWN)
@@ -81,3 +86,39 @@ def _read_scalar_type(node: ScalarNode, label: str) -> tuple[dict[str, Any], boo
     if kind is None:
         return {}, is_optional
     return {"type": [kind, "null"] if is_optional else kind}, is_optional
+
+
+def _read_alternatives(node: ScalarNode, label: str, text: str, *, is_optional: bool) -> dict[str, Any]:
+    """Read ``int | str``, a union of types, or ``billing | other``, of which the value is one (C6a)."""
+    parts = [part.strip() for part in text.split(_BAR)]
+    types = [part for part in parts if part in _TYPES or part in _NULLS]
+    if "" in parts:
+        raise MisreadError(node.place, f"{label} has a '{_BAR}' with nothing beside it.", f"Remove it. {_SHOWN}")
+    if marked := next((part for part in parts if part.endswith("?")), None):
+        message = f"{label} has a '?' behind {quote(marked)}, and it belongs behind the last word."
+        raise MisreadError(node.place, message, _SHOWN)
+    if repeated := next((part for part in parts if parts.count(part) > 1), None):
+        raise MisreadError(node.place, f"{label} has {quote(repeated)} twice.", "Remove one of them.")
+    if types and len(types) < len(parts):
+        others = [part for part in parts if part not in types]
+        message = f"{label} mixes types ({join_names(types)}) and words ({join_names(others)})."
+        close = next(filter(None, (suggest_name(each, _TYPES) for each in others)), "")
+        raise MisreadError(node.place, message + close, "Of words alone it is one of them, of types alone any of them.")
+    if types:
+        return _make_union(types, is_optional=is_optional)
+    words = [_read_word(node, part) for part in parts]
+    kind: dict[str, Any] = {}
+    if all(isinstance(word, str) for word in words):  # native schemas of some servers want a type beside an enum
+        kind = {"type": ["string", "null"] if is_optional else "string"}
+    return {**kind, "enum": [*words, None] if is_optional else words}
+
+
+def _make_union(names: list[str], *, is_optional: bool) -> dict[str, Any]:
+    """Make the schema of any of these types; ``any`` among them allows everything."""
+    kinds = ["null" if name in _NULLS else _TYPES[name] for name in names] + (["null"] if is_optional else [])
+    return {} if None in kinds else {"type": list(dict.fromkeys(kinds))}
+
+
+def _read_word(node: ScalarNode, text: str) -> Any:
+    """Read one of the words as YAML does where it stands alone: ``1 | 2`` are numbers, not texts."""
+    return to_plain_value(ScalarNode(node.start, node.end, node.place, text, is_plain=node.is_plain))

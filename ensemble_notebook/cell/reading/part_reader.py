@@ -26,6 +26,7 @@ from ensemble_notebook.cell.reading.values import (
     read_names,
     read_number,
     read_text,
+    to_plain_value,
 )
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, find_nearest_name, join_names, quote
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
@@ -44,6 +45,7 @@ class PartReader(FieldReader):
             ValueKind.RATE: partial(self._read_limit, schema=cell_schema.RATE, wanted=ValueKind.RATE.value),
             ValueKind.BUDGET: partial(self._read_limit, schema=cell_schema.BUDGET, wanted=ValueKind.BUDGET.value),
             ValueKind.WHEN: self._read_when,
+            ValueKind.SCALAR: self._read_scalar,
             ValueKind.REVIEW: self._read_gates,
             ValueKind.PHASE_REVIEW: self._read_phase_review,
             ValueKind.REVIEWER: self._read_reviewer,
@@ -103,6 +105,8 @@ class PartReader(FieldReader):
         if isinstance(test, MappingNode):
             self.read_fields(test, section)
             self._expect_one_test(section)
+            if "field" not in section.key_values and not isinstance(section.values.get("equals", ""), str):
+                read_text(section.key_values["equals"].value, f"'equals' of {section.label}", report=self.report)
         else:
             text = read_text(test, section.label, report=self.report)
             section.values = _read_default_or_equals(test, text)
@@ -112,13 +116,19 @@ class PartReader(FieldReader):
         return section
 
     def _expect_one_test(self, condition: Section) -> None:
-        tests = list(condition.key_values.items())
+        tests = [(name, each) for name, each in condition.key_values.items() if name != "field"]
         if len(tests) > 1:
             message = f"{condition.label} has {len(tests)} tests: {join_names(name for name, _ in tests)}."
             hint = "A condition has one. Of a list of conditions, any may hold."
             raise MisreadError(tests[1][1].key, message, hint)
         if (not tests and not condition.has_unknown) or condition.values.get("default") is False:
             raise MisreadError(condition.place, f"{condition.label} has no test.", _WHEN)
+
+    def _read_scalar(self, node: Node, label: str) -> Any:
+        value = to_plain_value(expect_scalar(node, label, ValueKind.SCALAR.value))
+        if isinstance(value, int | float):
+            return value
+        return read_text(node, label, report=self.report, wanted=ValueKind.SCALAR.value)
 
     # reviews
 

@@ -147,11 +147,10 @@ def read_number(node: Node, label: str, *, wanted: str) -> int | float:
 
 
 def read_names(node: Node, label: str, *, wanted: str, report: MistakeReport) -> list[ScalarNode]:
-    """Read a list of names, each once; report an item that is no name, and leave it out."""
+    """Read a single name, or a list of names, each once; report an item that is no name, and leave it out (C6a)."""
     expect_value(node, label)
     if isinstance(node, ScalarNode):
-        hint = f"Write [{node.text if len(node.text) <= 40 else '...'}]."
-        raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", hint)
+        return [_read_single_name(node, label, wanted=wanted, report=report)]
     if not isinstance(node, ListNode):
         raise MisreadError(
             node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", "Write [first, second]."
@@ -168,6 +167,17 @@ def read_names(node: Node, label: str, *, wanted: str, report: MistakeReport) ->
             message = f"{quote(each.text)} stands twice in {label}; the first one is in line {first.place.line}."
             report.add_mistake(each.place, message, "Remove one of them.")
     return list(found.values())
+
+
+def _read_single_name(node: ScalarNode, label: str, *, wanted: str, report: MistakeReport) -> ScalarNode:
+    """Read a name that stands alone where a list may stand; several in one text are a list without its brackets."""
+    value = to_plain_value(node)
+    if value is None or isinstance(value, bool) or "," in node.text:
+        hint = f"Write [{node.text if ',' in node.text and len(node.text) <= 40 else 'first, second'}]."
+        raise MisreadError(node.place, f"{label} takes {wanted}, and this is {describe_node(node)}.", hint)
+    if isinstance(value, str):
+        read_text(node, label, report=report)
+    return node
 
 
 def read_data(node: Node, label: str) -> Any:

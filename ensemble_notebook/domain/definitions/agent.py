@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.definition import Definition, definition
 from ensemble_notebook.domain.definitions.limits import RateLimit
-from ensemble_notebook.domain.definitions.tool import TOOL_NAME, list_tool_names
+from ensemble_notebook.domain.definitions.tool import TOOL_NAME, list_tool_names, name_retrievers
 
 
 class Inherit(Enum):
@@ -81,6 +81,7 @@ class Agent(Definition):
         self._check_llm()
         self._require_integer("max_iterations", least=1)
         self._make_tuple("tools")
+        self._set("tools", name_retrievers(self.tools))
         check_tools(self, self.tools)
         self._check_optional_text("background")
         self._require_bool("allow_delegation")
@@ -118,7 +119,7 @@ def _find_tool_problem(index: int, entry: Any, seen: dict[str, int]) -> str | No
     if names is None:
         return (
             f"Tool at index {index} ({kind}) is no tool. Expected a function, a LangChain tool, an object with "
-            f"name, description and execute(text), or an object with @tool methods."
+            f"name, description and execute(text), an object with @tool methods, or a retriever."
         )
     for name in names:
         if not TOOL_NAME.fullmatch(name):

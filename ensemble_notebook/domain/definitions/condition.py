@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field as make_field
 from typing import Any, ClassVar
 
 from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
+from ensemble_notebook.domain.definitions.output_field import is_same_scalar, to_scalar_text
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 
@@ -28,23 +29,27 @@ class Condition(Definition):
     Fields: `source` (a task or its name; it becomes a dependency), and exactly one test of the source's output:
     `equals` (the whole text, but for white space around it), `contains` (a part of it), `matches` (a regular
     expression found in it), `predicate` (a function ``(TaskOutput) -> bool``) or `default=True` (holds when no sibling
-    condition on the same source held).
+    condition on the same source held). With `field`, a path such as ``"category"`` or ``"address.city"`` into the typed
+    output of the source, the first three look at that value in place of the text, as JSON has it: then `equals` may be
+    a number, True or False, too, and `contains` finds an item of a list. A value that is not there, since it may be
+    missing in the output type, meets no test.
 
     What has conditions of which none holds is skipped, which is no failure, and a join of several branches runs with
     those that ran. A predicate that raises fails the task, or the tasks of the phase, that it guards.
 
     Raises:
-        ValidationError: no test or several, or a broken regular expression.
+        ValidationError: no test or several, a broken regular expression, or a `field` that is no path.
     """
 
     TESTS: ClassVar[tuple[str, ...]] = ("equals", "contains", "matches", "predicate", "default")
 
-    source: ConditionSource | str = field(kw_only=False)
-    equals: str | None = None
+    source: ConditionSource | str = make_field(kw_only=False)
+    equals: str | float | bool | None = None
     contains: str | None = None
     matches: Converted[re.Pattern[str] | None, re.Pattern[str] | str | None] = converted(default=None)
     predicate: Callable[[TaskOutput], object] | None = None
     default: bool = False
+    field: str | None = None
 
     def __post_init__(self) -> None:
         """Check one condition by itself."""
@@ -52,17 +57,32 @@ class Condition(Definition):
             raise self._refuse(
                 "source", f"Condition source must be a task or a name, got {type(self.source).__name__}."
             )
-        self._check_optional_text("equals")
+        self._check_field()
+        if self.field is None or not isinstance(self.equals, int | float):
+            self._check_optional_text("equals")
         self._check_optional_text("contains")
         self._check_optional_function("predicate", "(TaskOutput) -> bool")
         self._require_bool("default")
         self._compile()
-        chosen = [name for name in self.TESTS if getattr(self, name) not in (None, False)]
+        chosen = [name for name in self.TESTS if self._has_test(name)]
         if len(chosen) != 1:
             found = "none" if not chosen else " and ".join(chosen)
             raise self._refuse(
                 "source", f"A Condition has exactly one of {', '.join(self.TESTS)}; this one has {found}."
             )
+        if self.field is not None and chosen[0] in ("predicate", "default"):
+            message = f"Condition {chosen[0]} looks at the whole output; leave out field={self.field!r}."
+            raise self._refuse("field", message)
+
+    def _has_test(self, name: str) -> bool:
+        value = getattr(self, name)
+        return value is not None if name == "equals" else value not in (None, False)
+
+    def _check_field(self) -> None:
+        self._check_optional_text("field")
+        if self.field is not None and not all(self.field.split(".")):
+            message = f"Condition field must be a path such as 'category' or 'address.city', got {self.field!r}."
+            raise self._refuse("field", message)
 
     def _compile(self) -> None:
         given: Any = self.matches
@@ -77,10 +97,24 @@ class Condition(Definition):
     def is_met_by(self, text: str) -> bool:
         """Whether a test of the text itself holds; `predicate` and `default` look at more than the text."""
         if self.equals is not None:
-            return text.strip() == self.equals.strip()
+            return text.strip() == str(self.equals).strip()
         if self.contains is not None:
             return self.contains in text
         return self.matches is not None and self.matches.search(text) is not None
+
+    def is_met_by_value(self, value: object) -> bool:
+        """Whether a test of `field` holds for the value that is there, one of `read_field`; None meets none."""
+        if value is None:
+            return False
+        if self.equals is not None:
+            return is_same_scalar(value, self.equals)
+        if self.contains is not None and isinstance(value, list):
+            return any(to_scalar_text(each) == self.contains for each in value)
+        return self.is_met_by(to_scalar_text(value))
+
+    def describe(self, source: str) -> str:
+        """Say in words what it tests, where its source goes by this name: ``triage.category equals 'billing'``."""
+        return f"{source if self.field is None else f'{source}.{self.field}'} {self.test}"
 
     @property
     def test(self) -> str:
@@ -94,7 +128,8 @@ class Condition(Definition):
 
     def __repr__(self) -> str:
         """Source and test."""
-        return f"Condition({self.source!r}, {self.test})"
+        path = "" if self.field is None else f"field {self.field!r} "
+        return f"Condition({self.source!r}, {path}{self.test})"
 
 
 def normalize_conditions(owner: Definition) -> None:

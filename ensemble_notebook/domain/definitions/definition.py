@@ -115,8 +115,10 @@ def find_field_problems(
     """
     owner, known = get_label(cls), get_field_names(cls)
     problems = []
-    if extra:
-        problems.append(Problem(f"{owner} takes keyword arguments only: {', '.join(known[:3])}, ...", cls))
+    if extra:  # what it was meant for can't be told, so nothing is said about missing fields
+        first = next((name for name in known if name not in placed), known[0])
+        message = f"{owner} takes keyword arguments only: {', '.join(known[:3])}, ... Write {owner}({first}=...)."
+        return [Problem(message, cls)]
     for name in values:
         if name in placed:
             problems.append(Problem(f"{owner} got {name} twice, by position and by name.", cls, name))

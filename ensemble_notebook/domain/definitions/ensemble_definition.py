@@ -79,6 +79,7 @@ class EnsembleDefinition(Definition):
         """Check the fields by themselves; `ensemble_rules` checks the rules between objects."""
         self._check_members("tasks", Task)
         self._check_members("phases", Phase)
+        self._check_empty_agents()
         self._check_members("agents", Agent)
         if self.llm is not None and (wrong := find_llm_fault(self.llm)):
             raise self._refuse("llm", f"Ensemble llm {wrong}.")
@@ -115,6 +116,18 @@ class EnsembleDefinition(Definition):
             if not isinstance(each, kind):
                 message = f"Ensemble {name}[{index}] must be a {kind.__name__}, got {type(each).__name__}."
                 raise self._refuse(name, message, item=index)
+
+    def _check_empty_agents(self) -> None:
+        """Refuse an empty list beside tasks that have agents: a tuple without members is how `agents` is left out."""
+        given: Any = self.agents
+        if isinstance(given, tuple) or not isinstance(given, Sequence) or given:
+            return
+        tasks = (*self.tasks, *(task for phase in self.phases for task in phase.tasks))
+        if role := next((task.agent.role for task in tasks if task.agent is not None), None):
+            message = (
+                f"Ensemble agents is an empty list, and a task is done by {role!r}. List the agents, or leave it out."
+            )
+            raise self._refuse("agents", message)
 
     def _check_with_method(self, name: str, method: str, wanted: str) -> None:
         value = getattr(self, name)

@@ -21,6 +21,7 @@ from ensemble_notebook.domain.definitions.tool import (
     is_agent_tool,
     is_langchain_tool,
     list_tool_names,
+    name_retrievers,
 )
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
@@ -129,6 +130,7 @@ class Task(ConditionSource):
         if self.llm is not None and (wrong := find_llm_fault(self.llm)):
             raise self._refuse("llm", f"Task llm {wrong}.")
         self._make_tuple("tools")
+        self._set("tools", name_retrievers(self.tools))
         self._check_handler()
         check_tools(self, self.tools)
         self._check_optional_seconds("timeout")

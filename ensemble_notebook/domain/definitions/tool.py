@@ -8,14 +8,16 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.errors import EnsembleError
 
+_PACKAGE: Final = __name__.partition(".")[0]
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 
 
@@ -75,6 +77,35 @@ class TaskInput(Record):
     inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RetrieverTool:
+    """A LangChain retriever as a tool: a query in, the texts that it finds out (E1).
+
+    Attributes:
+        name: of the variable that holds the retriever.
+        retriever: as it was given.
+    """
+
+    name: str
+    retriever: Any
+
+    @property
+    def description(self) -> str:
+        """What the model is told about it."""
+        return f"Search the documents of {self.name.replace('_', ' ')} and get those that fit a query best."
+
+    def execute(self, text: str, /) -> ToolResult | str | None:
+        """Find the documents for a query; each with where it comes from, as far as its metadata says."""
+        found = self.retriever.invoke(text)
+        return "\n\n".join(map(_write_document, found)) if found else "No documents found."
+
+
+def _write_document(document: Any) -> str:
+    about = {name: each for name, each in document.metadata.items() if isinstance(each, str | int | float)}
+    told = ", ".join(f"{name}: {each}" for name, each in about.items() if not name.startswith("ensemble_"))
+    return f"[{told}]\n{document.page_content}" if told else str(document.page_content)
+
+
 class LangChainTool(Protocol):
     """A LangChain ``BaseTool``, as far as a handler needs one."""
 
@@ -112,6 +143,27 @@ def is_langchain_tool(value: object) -> bool:
     module = sys.modules.get("langchain_core.tools.base") or sys.modules.get("langchain_core.tools")
     base = getattr(module, "BaseTool", None)
     return base is not None and isinstance(value, base)
+
+
+def is_retriever(value: object) -> bool:
+    """True for a LangChain retriever; imports nothing: what is not loaded has no instances."""
+    base = getattr(sys.modules.get("langchain_core.retrievers"), "BaseRetriever", None)
+    return base is not None and isinstance(value, base)
+
+
+def name_retrievers(tools: Sequence[object]) -> tuple[object, ...]:
+    """Make tools of the retrievers among these, each named by the variable that holds it (E1)."""
+    return tuple(RetrieverTool(name=_find_name(each), retriever=each) if is_retriever(each) else each for each in tools)
+
+
+def _find_name(retriever: object) -> str:
+    """Find the variable of the code that declares a tool; a retriever that is in none goes by its class."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in (_PACKAGE, "dataclasses"):
+        frame = frame.f_back
+    variables = {} if frame is None else {**frame.f_globals, **frame.f_locals}
+    named = (name for name, value in variables.items() if value is retriever and not name.startswith("_"))
+    return next(named, re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(retriever).__name__).lower())
 
 
 def find_tool_methods(value: object) -> Iterator[object]:

@@ -219,7 +219,7 @@ def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> Plann
 
 
 def _describe_condition(node: ConditionNode, graph: Graph) -> str:
-    return f"{graph.tasks[node.source].name} {node.condition.test}"
+    return node.condition.describe(graph.tasks[node.source].name)
 
 
 def describe_llm(llm: Any) -> str:

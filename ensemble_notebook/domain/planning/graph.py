@@ -7,7 +7,7 @@ speaks of nodes by number or name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from ensemble_notebook.errors import Pickled, Problem, describe_parts, did_you_m
 
 DEFAULT_LLM: Final = "local"
 
+_VERBS: Final = {"context": "reads", "when": "has a condition on", "after": "comes after"}
 _ANSWERS: Final = frozenset({"APPROVE", "RETRY", "REJECT"})
 _HOW_TO_ANSWER: Final = (
     "Begin your answer with one of these: `APPROVE`, or `RETRY: ` and what is to be done better, or `REJECT: ` and "
@@ -321,11 +322,30 @@ def _make_finder(
             if index is not None:
                 found.append(index)
                 continue
+            label = f"{type(owner).__name__} {_get_name(owner, by_identity, names)!r}"
             if isinstance(reference, str):
-                message = f"{field} names {kind} {reference!r}, which is not there.{did_you_mean(reference, names)}"
+                hint = did_you_mean(reference, names)
+                message = f"{label}: {field} names {kind} {reference!r}, which is not there.{hint}"
             else:
-                message = f"{reference!r} in {field} is not in the list of {kind}s of this ensemble."
+                message = (
+                    f"{label} {_VERBS[field]} {reference!r}, which is not in the list of {kind}s of this ensemble."
+                )
+                message += _describe_likeness(reference, members, names)
             problems.append(Problem(message, owner, field, item))
         return tuple(dict.fromkeys(found))
 
     return find
+
+
+def _get_name(owner: Any, by_identity: Mapping[int, int], names: Sequence[str]) -> str:
+    """Get the name that the owner of a reference has in the graph; phases and reviewers have their own."""
+    index = by_identity.get(id(owner))
+    return str(owner.name) if index is None else names[index]
+
+
+def _describe_likeness(missing: Any, members: Sequence[Any], names: Sequence[str]) -> str:
+    """Say which member looks just like one that is missing: a copy is another object (E2)."""
+    for member, name in zip(members, names, strict=True):
+        if repr(member) == repr(missing):
+            return f" {name!r} in it looks the same and is another object, as a copy is: refer to that one, or by name."
+    return " Put it into the list, or refer to one that is there."

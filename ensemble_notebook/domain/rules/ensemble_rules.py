@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ensemble_notebook.domain.definitions.agent import check_tools
+from ensemble_notebook.domain.definitions.agent import Agent, check_tools
+from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.output_field import find_field_fault
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.planning.execution_plan import find_cycle, list_phase_predecessors, sort_topologically
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
@@ -37,8 +39,10 @@ def check_ensemble(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]
     problems = [*graph.problems, *_find_repeated_tasks(graph), *_find_repeated_phases(graph)]
     _refuse_cycles(graph, problems)
     problems += _find_strange_agents(ensemble, graph)
+    problems += _find_idle_rate_limit(ensemble, graph)
     problems += _find_late_references(graph)
     problems += _find_conditions_on_own_tasks(graph)
+    problems += _find_unknown_fields(graph)
     problems += _find_unfit_reviewers(graph)
     problems += _find_clashing_tools(graph)
     problems += find_hierarchy_problems(ensemble, graph)
@@ -94,7 +98,27 @@ def _find_strange_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator
         agent = node.task.agent
         if agent is not None and id(agent) not in known:
             message = f"Task {node.name!r} is done by {agent.role!r}, who is not in the ensemble's agents ({roles})."
-            yield Problem(message, node.task, "agent")
+            yield Problem(message + _describe_namesake(agent, ensemble.agents), node.task, "agent")
+
+
+def _describe_namesake(agent: Agent, agents: Sequence[Agent]) -> str:
+    """Say what tells an agent from the one of the same role that is there; a copy is another agent (E4)."""
+    namesake = next((each for each in agents if each.role == agent.role), None)
+    if namesake is None:
+        return ""
+    names = [name for name in get_field_names(Agent) if getattr(namesake, name) != getattr(agent, name)]
+    how = f"another {', '.join(names)}" if names else "the same fields, and is another object"
+    return (
+        f" The {agent.role!r} there has {how}: replace() makes a new agent. Put the new one into agents in place "
+        f"of the old one, or give the task the one that is there."
+    )
+
+
+def _find_idle_rate_limit(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+    """Find a rate limit where no task asks a model (E5)."""
+    if ensemble.rate_limit is not None and all(node.llm is None for node in graph.all_tasks):
+        message = "The ensemble has a rate_limit, and no task that asks a model: all have handlers. Remove it."
+        yield Problem(message, ensemble, "rate_limit")
 
 
 def _find_late_references(graph: Graph) -> Iterator[Problem]:
@@ -156,6 +180,22 @@ def _find_conditions_on_own_tasks(graph: Graph) -> Iterator[Problem]:
                     f"Put {source.name!r} into a phase before it."
                 )
                 yield Problem(message, phase.phase, "when")
+
+
+def _find_unknown_fields(graph: Graph) -> Iterator[Problem]:
+    """Find conditions on a field that the output of their source can't have (E33)."""
+    for node in graph.conditions:
+        path, source = node.condition.field, graph.tasks[node.source]
+        if path is None:
+            continue
+        output_type, fault = source.task.output_type, None
+        if output_type is not None:
+            fault = find_field_fault(output_type, path)
+        elif source.task.handler is None:
+            fault = "it has no output_type, so its output is one text. Give it one that has this field."
+        if fault is not None:
+            message = f"A condition looks at the field {path!r} of task {source.name!r}: {fault}"
+            yield Problem(message, node.condition, "field")
 
 
 def _find_unfit_reviewers(graph: Graph) -> Iterator[Problem]:

@@ -11,11 +11,12 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any, Final
+from typing import Any
 
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.definitions.tool import (
     AgentTool,
+    RetrieverTool,
     TaskInput,
     ToolResult,
     find_tool_methods,
@@ -34,12 +35,6 @@ from ensemble_notebook.errors import (
     get_message,
     summarize_error,
 )
-
-_TEXT_INPUT: Final = {
-    "type": "object",
-    "properties": {"input": {"type": "string", "description": "The input as text."}},
-    "required": ["input"],
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,14 +241,21 @@ def _runs_on_loop(tool: Any) -> bool:
     return type(tool)._arun is not BaseTool._arun
 
 
-def _from_agent_tool(tool: AgentTool) -> Tool:
-    spec = ToolSpec(name=tool.name, description=tool.description, parameters=_TEXT_INPUT)
+def _describe_text_argument(name: str) -> dict[str, Any]:
+    """The schema of a tool that takes one text."""
+    argument = {"type": "string", "description": f"The {name} as text."}
+    return {"type": "object", "properties": {name: argument}, "required": [name]}
+
+
+def _from_agent_tool(tool: AgentTool | RetrieverTool) -> Tool:
+    name = "query" if isinstance(tool, RetrieverTool) else "input"
+    spec = ToolSpec(name=tool.name, description=tool.description, parameters=_describe_text_argument(name))
 
     async def call_async(arguments: dict[str, Any]) -> Any:
-        result: Any = tool.execute(to_text(arguments["input"]))
+        result: Any = tool.execute(to_text(arguments[name]))
         return await result
 
     def call_sync(arguments: dict[str, Any]) -> Any:
-        return tool.execute(to_text(arguments["input"]))
+        return tool.execute(to_text(arguments[name]))
 
     return Tool(spec, call_async if is_async(tool.execute) else call_sync)

@@ -6,7 +6,9 @@ Knows nothing of what follows from it: which tasks and phases run is the schedul
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from ensemble_notebook.domain.definitions.output_field import read_field
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
@@ -63,7 +65,9 @@ class ConditionEvaluator:
     async def _test(self, node: ConditionNode, output: TaskOutput) -> None:
         condition = node.condition
         try:
-            if condition.predicate is None:
+            if condition.field is not None:
+                is_met = condition.is_met_by_value(self._read_field(node, condition.field, output))
+            elif condition.predicate is None:
                 is_met = condition.is_met_by(output.raw)
             else:
                 label = f"condition on {output.name}"
@@ -73,3 +77,18 @@ class ConditionEvaluator:
         else:
             if is_met:
                 self._held.add(node.index)
+
+    def _read_field(self, node: ConditionNode, path: str, output: TaskOutput) -> Any:
+        """The value at a path of a typed output; None where its output type lets it be missing.
+
+        Raises:
+            EnsembleError: there is no such value, and no output type that would say why.
+        """
+        try:
+            return read_field(output.parsed_output, path)
+        except LookupError as error:
+            if self._graph.tasks[node.source].task.output_type is not None:
+                return None
+            raise EnsembleError(
+                f"{error} Give the task an output_type, and the condition is checked before a run."
+            ) from None
