@@ -60,6 +60,7 @@ SOURCES: Final = {
     "E63": (OWN,),
     "E69": (OWN,),
     "E57": (OWN,),
+    "E58": (OWN,),
     "T1": (ENGINE,),
     "T2": (OWN,),
     "T3": (OWN,),
