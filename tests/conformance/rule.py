@@ -61,6 +61,7 @@ SOURCES: Final = {
     "E69": (OWN,),
     "E57": (OWN,),
     "E58": (OWN,),
+    "E67": (OWN,),
     "T1": (ENGINE,),
     "T2": (OWN,),
     "T3": (OWN,),
