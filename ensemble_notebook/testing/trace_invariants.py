@@ -148,6 +148,12 @@ def _count_tool_calls(spans: Mapping[str, Span], task_id: str) -> int:
     return sum(span.status is not SpanStatus.SKIPPED for span in calls)
 
 
+def _sum_known(leaves: Sequence[Span], counts: Sequence[int | None]) -> int | None:
+    """The known part; None where there are leaves and nothing is known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known or not leaves else None
+
+
 def _check_sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
     """The sums of the run, of each task and of each call are those of the leaves beneath."""
     for owner in spans.values():
@@ -157,8 +163,8 @@ def _check_sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[st
         ended = [span for span in leaves if span.end_ms is not None]
         metrics = trace.fold.sum_metrics(owner)
         counted = {
-            "input_tokens": sum(span.input_tokens or 0 for span in ended),
-            "output_tokens": sum(span.output_tokens or 0 for span in ended),
+            "input_tokens": _sum_known(leaves, [span.input_tokens for span in ended]),
+            "output_tokens": _sum_known(leaves, [span.output_tokens for span in ended]),
             "llm_attempt_count": len(leaves),
             "tokens_complete": all(None not in (span.input_tokens, span.output_tokens) for span in ended),
             "cost_complete": all(span.cost is not None for span in ended),

@@ -61,6 +61,8 @@ SOURCES: Final = {
     "E69": (OWN,),
     "E57": (OWN,),
     "E58": (OWN,),
+    "E64": (OWN,),
+    "E65": (OWN,),
     "E67": (OWN,),
     "T1": (ENGINE,),
     "T2": (OWN,),

@@ -178,7 +178,8 @@ def hold_to_law(events: Sequence[Event], books: Books) -> None:
     metrics = ExecutionTrace.from_events(events, cost=RATES).metrics
     known = [usage for usages in books.values() for usage in usages if usage is not None]
     read, written = sum(usage[0] for usage in known), sum(usage[1] for usage in known)
-    assert (metrics.input_tokens, metrics.output_tokens) == (read, written)
+    has_known = bool(known) or not any(books.values())
+    assert (metrics.input_tokens, metrics.output_tokens) == ((read, written) if has_known else (None, None))
     assert (metrics.cost or 0) == read * INPUT_RATE + written * OUTPUT_RATE
     is_complete = all(usage is not None for usages in books.values() for usage in usages)
     assert (metrics.tokens_complete, metrics.cost_complete) == (is_complete, is_complete)

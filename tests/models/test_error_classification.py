@@ -34,8 +34,8 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
         (Answer.status(504), "504", True, UNKNOWN, "problem of its own"),
         (Answer(cut="before"), "connection", True, UNKNOWN, "was cut"),
         (Answer("one two three four", cut="middle"), "connection", True, UNKNOWN, "was cut"),
-        (Answer(raw=b'{"choices": ['), "malformed reply", False, UNKNOWN, "no JSON"),
-        (Answer(raw=b"<html>hello</html>"), "malformed reply", False, UNKNOWN, "no JSON"),
+        (Answer(raw=b'{"choices": ['), "malformed reply", False, UNKNOWN, "which is no reply of a model"),
+        (Answer(raw=b"<html>hello</html>"), "malformed reply", False, UNKNOWN, "which is no reply of a model"),
     ],
 )
 def test_fault_of_a_server(server, source, monkeypatch, answer, streamed, reason, is_transient, usage, advice):

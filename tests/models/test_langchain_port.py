@@ -1,6 +1,7 @@
 """Conversations through langchain-openai with a real server."""
 
 import asyncio
+import dataclasses
 
 import pytest
 from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
@@ -269,3 +270,40 @@ def test_model_that_calls_no_tools_is_not_told_of_any(source):
     model = FakeListChatModel(responses=["Medium rare."])
     assert converse(source, model, plain, tools=[SEARCH]).text == "Medium rare."
     assert asyncio.run(source.prepare(model, print)).has_tool_support is False
+
+
+@pytest.mark.parametrize("answer", [Answer(TEXT), Answer("Looking.", calls=[("search", {"q": "a"}), ("search", [])])])
+def test_server_that_ignores_stream_is_understood_as_it_is(source, server, llm, answer):
+    server.script(answer, dataclasses.replace(answer, ignores_stream=True))
+    pieces = []
+    whole = converse(source, llm, plain)
+    streamed_reply = converse(source, llm, streamed(pieces))
+    assert (streamed_reply, "".join(pieces)) == (whole, whole.text)
+    assert server.requests[1].is_streamed
+
+
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize(
+    "said, kind",
+    [
+        (b"<!doctype html>\n<title>Sign in</title>" + b" " * 9000 + b"</html>", "text/html"),
+        (b'{"detail": "Use /v2, please."}', "application/json"),
+        (b"[[]]", "application/json"),
+        (b'{"choices": [{"text": "Soup."}]}', "application/json"),
+        (b'{"choices": ' + b"[" * 100_000, "application/json"),
+    ],
+)
+def test_what_is_no_reply_is_quoted(source, server, llm, said, kind, is_streamed):
+    server.default = Answer(raw=said, content_type=kind, ignores_stream=True)
+
+    async def ask():
+        port = await source.prepare(llm, print)
+        with pytest.raises(Exception, match=r".") as caught:
+            await port.open("You are a cook.", "Cook.").reply((lambda text: None) if is_streamed else None)
+        return port.classify(caught.value)
+
+    fault = asyncio.run(ask())
+    assert (fault.reason, fault.is_transient) == ("malformed reply", False)
+    assert " ".join(said.decode().split())[:20] in fault.advice
+    assert "which is no reply of a model; is the address right?" in fault.advice
+    assert len(fault.advice) < 250

@@ -50,12 +50,15 @@ class Answer:
             the text itself, which need not be JSON; the id may be None.
         delay: seconds before anything is sent.
         pause: seconds between the pieces of a streamed reply.
-        usage: prompt and completion tokens; None leaves usage out.
+        usage: prompt and completion tokens; None is a null usage.
+        odd_usage: a text that is sent as JSON in place of the usage, whatever it is.
         cached, reasoning: the parts of the usage that were cached or reasoned.
         status: HTTP status; 400 and above is sent as an error with `code` and `message`.
         retry_after: the header's value: seconds or an HTTP date.
         cut: close the connection ``"before"`` or in the ``"middle"`` of the reply.
         raw: bytes that are sent in place of the JSON of the reply.
+        ignores_stream: answer in one piece, also where a stream was asked for.
+        content_type: of a reply in one piece.
     """
 
     text: str | None = "ok"
@@ -63,6 +66,7 @@ class Answer:
     delay: float = 0.0
     pause: float = 0.0
     usage: tuple[int, int] | None = (11, 7)
+    odd_usage: str | None = None
     cached: int | None = None
     reasoning: int | None = None
     finish_reason: str | None = None
@@ -73,6 +77,8 @@ class Answer:
     retry_after: float | str | None = None
     cut: str | None = None
     raw: bytes | None = None
+    ignores_stream: bool = False
+    content_type: str = "application/json"
 
     @classmethod
     def status(cls, status: int, **facts: Any) -> Answer:
@@ -90,7 +96,7 @@ class Answer:
         if self.calls:
             message["tool_calls"] = self._calls()
         choice = {"index": 0, "message": message, "finish_reason": self._finish_reason()}
-        return to_json(self._envelope("chat.completion", [choice]) | {"usage": self._usage()})
+        return self._put_usage(self._envelope("chat.completion", [choice]))
 
     @functools.cached_property
     def chunks(self) -> tuple[bytes, ...]:
@@ -107,10 +113,15 @@ class Answer:
     @functools.cached_property
     def usage_chunk(self) -> bytes:
         """The event that carries the usage of a streamed reply."""
-        return self._event([], usage=self._usage())
+        return b"data: " + self._put_usage(self._envelope("chat.completion.chunk", [])) + b"\n\n"
 
-    def _event(self, choices: list[Any], **more: Any) -> bytes:
-        return b"data: " + to_json(self._envelope("chat.completion.chunk", choices) | more) + b"\n\n"
+    def _put_usage(self, envelope: dict[str, Any]) -> bytes:
+        if self.odd_usage is None:
+            return to_json(envelope | {"usage": self._usage()})
+        return to_json(envelope)[:-1] + b',"usage":' + self.odd_usage.encode() + b"}"
+
+    def _event(self, choices: list[Any]) -> bytes:
+        return b"data: " + to_json(self._envelope("chat.completion.chunk", choices)) + b"\n\n"
 
     def _envelope(self, kind: str, choices: list[Any]) -> dict[str, Any]:
         return {"id": "chatcmpl-1", "object": kind, "created": 1, "model": self.model, "choices": choices}
@@ -289,7 +300,7 @@ class OpenAIServer:
         request.status = answer.status_code
         if answer.status_code < 400:
             request.usage = answer.usage
-            if request.is_streamed:
+            if request.is_streamed and not answer.ignores_stream:
                 return await self._stream(asked, request, answer)
         headers = {} if answer.retry_after is None else {"Retry-After": str(answer.retry_after)}
         if answer.cut == "middle":
@@ -300,7 +311,7 @@ class OpenAIServer:
             await broken.write(answer.plain[: len(answer.plain) // 2])
             return self._cut(asked, request)
         return web.Response(
-            body=answer.plain, status=answer.status_code, headers=headers, content_type="application/json"
+            body=answer.plain, status=answer.status_code, headers=headers, content_type=answer.content_type
         )
 
     async def _stream(self, asked: web.BaseRequest, request: Request, answer: Answer) -> web.StreamResponse:

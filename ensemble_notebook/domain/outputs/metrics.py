@@ -34,7 +34,8 @@ class Metrics:
     """Sums over the leaf requests of a task or a run (T2).
 
     Attributes:
-        input_tokens, output_tokens, total_tokens: the known part of the sums.
+        input_tokens, output_tokens, total_tokens: the known part of the sums; None where models were asked and nothing
+            is known, 0 where none was (E64).
         tokens_complete: False when some request's tokens are unknown.
         llm_call_count: model calls of which a request was sent; `llm_attempt_count` counts the requests behind them.
         tool_call_count: executed tool calls.
@@ -46,9 +47,9 @@ class Metrics:
         cost_complete: False when some request's price is unknown.
     """
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    total_tokens: int = 0
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    total_tokens: int | None = 0
     tokens_complete: bool = True
     llm_call_count: int = 0
     llm_attempt_count: int = 0

@@ -46,6 +46,7 @@ class ModelReply(Record):
         tool_calls: in the order of the request; malformed ones included, with their arguments as text.
         usage: as the provider counted.
         model, finish_reason: as the provider says, where it does.
+        refused_usage: what the provider said instead of usage that can be counted, for a warning (E65); usually None.
     """
 
     text: str
@@ -53,6 +54,7 @@ class ModelReply(Record):
     usage: TokenUsage = field(default_factory=TokenUsage)
     model: str | None = None
     finish_reason: str | None = None
+    refused_usage: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -35,6 +35,7 @@ class AgentRunner:
         self._limits = limits
         self._caller = caller
         self._streams = streams
+        self._uncounted_models: set[str] = set()
         self._toolboxes: dict[tuple[int, ...], Toolbox] = {}
 
     async def run(
@@ -64,7 +65,14 @@ class AgentRunner:
         instructions = output_format.instructions if output_format is not None and schema is None else ""
         user_prompt = request.write_user_prompt(instructions)
         limits = self._limits.with_rate_limits(*request.rate_limits, agent.rate_limit)
-        llm = LlmCaller(agent, request.description, port, streams=self._streams, limits=limits)
+        llm = LlmCaller(
+            agent,
+            request.description,
+            port,
+            streams=self._streams,
+            limits=limits,
+            uncounted_models=self._uncounted_models,
+        )
         toolbox = self._get_toolbox(request.tools).with_engine_tools(request.engine_tools)
         loop = AgentLoop(request, port, llm, toolbox, self._caller, schema)
         if watch is not None:

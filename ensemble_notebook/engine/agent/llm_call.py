@@ -15,6 +15,7 @@ from ensemble_notebook.domain.events import (
     LlmCallRetried,
     LlmCallStarted,
     LlmToken,
+    Warned,
 )
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply
@@ -33,14 +34,30 @@ from ensemble_notebook.errors import (
 
 
 class LlmCaller:
-    """Asks one model for replies on behalf of one agent. Without `limits`, a request is never held up.
+    """Asks one model for replies on behalf of one agent.
+
+    Args:
+        agent: who asks.
+        task_description: what for.
+        port: the model.
+        streams: whether replies are streamed.
+        limits: of requests; without, a request is never held up.
+        uncounted_models: the names of the models whose usage could not be read, which is warned of once (E65). Shared
+            by all callers of a run.
 
     Attributes:
         output_limit: the tokens that the budget allowed the last reply; None where it did not limit it.
     """
 
     def __init__(
-        self, agent: Agent, task_description: str, port: ChatPort, *, streams: bool, limits: RequestLimits | None = None
+        self,
+        agent: Agent,
+        task_description: str,
+        port: ChatPort,
+        *,
+        streams: bool,
+        limits: RequestLimits | None = None,
+        uncounted_models: set[str] | None = None,
     ) -> None:
         self._agent = agent
         self._task_description = task_description
@@ -48,6 +65,7 @@ class LlmCaller:
         self._streams = streams
         self._limits = limits or RequestLimits()
         self.output_limit: int | None = None
+        self._uncounted_models = set() if uncounted_models is None else uncounted_models
         self._wait = ""
 
     @property
@@ -86,6 +104,7 @@ class LlmCaller:
         except RateLimitTimeoutError as error:
             span.emit(LlmCallFailed, error=error, status=SpanStatus.ERROR)
             raise
+        self._warn_of_refused_usage(reply, turn)
         span.emit(
             LlmCallCompleted,
             text=reply.text,
@@ -96,6 +115,14 @@ class LlmCaller:
             time_to_first_token_s=None if tokens is None else tokens.first_after_s,
         )
         return reply
+
+    def _warn_of_refused_usage(self, reply: ModelReply, turn: SpanEmitter) -> None:
+        name = self._port.name
+        if reply.refused_usage is None or name in self._uncounted_models:
+            return
+        self._uncounted_models.add(name)
+        message = f"What {name} says that a reply took can't be counted, and is unknown: {reply.refused_usage}"
+        turn.emit(Warned, message=message)
 
     async def _try_until_it_answers(
         self, conversation: Conversation, span: SpanEmitter, tokens: _TokenFeed | None

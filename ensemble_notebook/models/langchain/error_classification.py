@@ -15,10 +15,13 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
+from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import Fault
 from ensemble_notebook.errors import EnsembleError
+from ensemble_notebook.models.openai.reply_body import MalformedReplyError
 
 _UNKNOWN: Final = TokenUsage()
+_LONGEST_QUOTE: Final = 120
 _TRANSIENT: Final = frozenset({408, 409, 429})
 # A server that gave up waiting for the reply may have made it, and charged for it.
 _MAYBE_PAID: Final = frozenset({408, 504, 524})
@@ -55,8 +58,8 @@ def classify_error(error: BaseException, *, key_variable: str | None = None, now
     if any(map(_CONNECTION.search, names)):
         sent = "Is the server running, and its address right?" if usage is NO_USAGE else "The connection was cut."
         return Fault(reason="connection", is_transient=True, usage=usage, advice=sent)
-    if any(isinstance(each, json.JSONDecodeError) for each in _iterate_causes(error)):
-        return Fault(reason="malformed reply", is_transient=False, advice="The reply is no JSON; is the address right?")
+    if (said := _find_malformed_reply(error)) is not None:
+        return Fault(reason="malformed reply", is_transient=False, advice=_describe_malformed_reply(said))
     if body := _find_body(error):
         return Fault(reason=_find_code(body) or "error", is_transient=_BUSY.search(str(body)) is not None)
     return Fault(reason=type(error).__name__, is_transient=False)
@@ -126,6 +129,24 @@ def _find_body(error: BaseException) -> Mapping[str, Any]:
         if isinstance(said, Mapping):
             return _to_mapping(said.get("error")) or said
     return {}
+
+
+def _find_malformed_reply(error: BaseException) -> str | None:
+    """Find what a server said that is no reply of a model; None where that is not the fault."""
+    for each in _iterate_causes(error):
+        if isinstance(each, MalformedReplyError):
+            return each.said
+        if isinstance(each, json.JSONDecodeError):
+            return each.doc
+    return None
+
+
+def _describe_malformed_reply(said: str) -> str:
+    start = " ".join(said[: 2 * _LONGEST_QUOTE].split())
+    if not start:
+        return "The server answered nothing; is the address right?"
+    quote = start if len(start) <= _LONGEST_QUOTE else f"{start[:_LONGEST_QUOTE]}..."
+    return f"The server answered {mask(quote)!r}, which is no reply of a model; is the address right?"
 
 
 def _find_code(body: Mapping[str, Any]) -> str | None:

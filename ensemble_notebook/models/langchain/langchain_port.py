@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
 from ensemble_notebook.models.langchain.error_classification import classify_error
 from ensemble_notebook.models.langchain.langchain_model import (
@@ -21,6 +22,7 @@ from ensemble_notebook.models.langchain.langchain_model import (
 from ensemble_notebook.models.langchain.replies import assign_call_ids, extract_text, join_chunks, to_model_reply
 from ensemble_notebook.models.langchain.token_bounds import bound_message_tokens, bound_option_tokens
 from ensemble_notebook.models.openai.chat_openai import bind_schema
+from ensemble_notebook.models.openai.usage_check import collect_refused_usage
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -113,12 +115,16 @@ class LangChainConversation:
     ) -> ModelReply:
         """Ask for the next reply, and append it."""
         model = self._model if max_tokens is None else limit_max_tokens(self._model, max_tokens)
-        if on_token is None:
-            message, text = await model.ainvoke(self._messages), None
-        else:
-            message, text = await self._stream(model, on_token)
-        assign_call_ids(message, self._call_count)
-        reply = to_model_reply(message, text, "scripted" if self._is_scripted else "provider")
+        with collect_refused_usage() as refused:
+            if on_token is None:
+                message, text = await model.ainvoke(self._messages), None
+            else:
+                message, text = await self._stream(model, on_token)
+            assign_call_ids(message, self._call_count)
+            reply = to_model_reply(message, text, "scripted" if self._is_scripted else "provider")
+        if refused:
+            # All of it is unknown then, also where a stream said it several times.
+            reply = replace(reply, usage=TokenUsage(source=reply.usage.source), refused_usage=refused[0])
         self._call_count += len(reply.tool_calls)
         self.add(message)
         return reply

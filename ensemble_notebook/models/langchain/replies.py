@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolCall
 from ensemble_notebook.models.openai.malformed_arguments import unmark_arguments
+from ensemble_notebook.models.openai.usage_check import fit_counts, refuse_usage
 
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
@@ -67,20 +68,33 @@ def _parse_arguments(text: Any) -> Any:
     return {} if value is None else value
 
 
-def to_token_usage(counted: Mapping[str, Any] | None, source: str = "provider") -> TokenUsage:
-    """Convert LangChain's ``usage_metadata``, in which sums include their parts."""
-    if not counted:
+def to_token_usage(counted: Any, source: str = "provider") -> TokenUsage:
+    """Convert LangChain's ``usage_metadata``, in which sums include their parts; what does not fit is unknown (E65)."""
+    if counted is None:
         return TokenUsage(source=source)
-    read = counted.get("input_token_details") or {}
-    written = counted.get("output_token_details") or {}
-    return TokenUsage(
-        input_tokens=counted.get("input_tokens"),
-        output_tokens=counted.get("output_tokens"),
-        cache_read_tokens=read.get("cache_read"),
-        cache_write_tokens=read.get("cache_creation"),
-        reasoning_tokens=written.get("reasoning"),
-        source=source,
-    )
+    if isinstance(counted, Mapping):
+        read, written = (counted.get(f"{name}_token_details") or {} for name in ("input", "output"))
+        if isinstance(read, Mapping) and isinstance(written, Mapping):
+            parts = (read.get("cache_read"), read.get("cache_creation"))
+            reasoning = written.get("reasoning")
+            counts = fit_counts(
+                counted.get("input_tokens"),
+                counted.get("output_tokens"),
+                counted.get("total_tokens"),
+                input_parts=parts,
+                reasoning=reasoning,
+            )
+            if counts is not None:
+                return TokenUsage(
+                    input_tokens=counts[0],
+                    output_tokens=counts[1],
+                    cache_read_tokens=parts[0],
+                    cache_write_tokens=parts[1],
+                    reasoning_tokens=reasoning,
+                    source=source,
+                )
+    refuse_usage(counted)
+    return TokenUsage(source=source)
 
 
 def assign_call_ids(message: AIMessage, call_count: int) -> None:

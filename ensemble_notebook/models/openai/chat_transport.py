@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.models.openai.chat_openai_adapter import make_status_error
 from ensemble_notebook.models.openai.endpoint import split_credentials
-from ensemble_notebook.models.openai.malformed_arguments import mark_malformed_arguments
-from ensemble_notebook.models.openai.server_sent_events import iterate_events
+from ensemble_notebook.models.openai.reply_body import parse_completion
+from ensemble_notebook.models.openai.streamed_reply import iterate_chunks
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # The end of a stream is usually there already when its last event is.
 _DRAIN_LIMIT_S: Final = 0.1
-_END_OF_STREAM: Final = "[DONE]"
 
 
 class ChatTransport:
@@ -65,13 +64,9 @@ class ChatTransport:
 
     async def _iterate_chunks(self, payload: dict[str, Any]) -> AsyncIterator[Any]:
         async with self._open_response(payload) as response:
-            async for event in iterate_events(response.content.iter_any()):
-                text = event.strip()
-                if text.startswith(_END_OF_STREAM):
-                    await _drain(response)
-                    return
-                if text:  # some servers send empty ones to keep a connection open
-                    yield self._check_chunk(json.loads(text))
+            async for chunk in iterate_chunks(response.content.iter_any()):
+                yield self._check_chunk(chunk)
+            await _drain(response)
 
     @asynccontextmanager
     async def _open_response(self, payload: dict[str, Any]) -> AsyncIterator[ClientResponse]:
@@ -114,8 +109,7 @@ class ChatTransport:
         """
         import openai
 
-        error = chunk.get("error") if isinstance(chunk, dict) else None
-        if error:
+        if error := chunk.get("error"):
             message = error.get("message") if isinstance(error, dict) else None
             raise openai.APIError(message or str(error), request=self._request, body=error)  # type: ignore[arg-type]
         return chunk
@@ -144,17 +138,7 @@ class UnstreamedReply:
 
     def parse(self) -> Any:
         """Parse its JSON, and put it right where LangChain would raise."""
-        completion = json.loads(self.content)
-        choices = completion.get("choices") if isinstance(completion, dict) else None
-        if choices == []:
-            completion["choices"] = [{"finish_reason": "stop", "message": {"role": "assistant", "content": ""}}]
-        for choice in choices or ():
-            calls = (choice.get("message") or {}).get("tool_calls") or ()
-            functions = [call["function"] for call in calls if call.get("function")]
-            marked = mark_malformed_arguments([function.get("arguments") for function in functions])
-            for function, arguments in zip(functions, marked, strict=True):
-                function["arguments"] = arguments
-        return completion
+        return parse_completion(self.content)
 
 
 def _public(name: str) -> str:

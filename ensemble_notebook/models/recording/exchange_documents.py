@@ -136,6 +136,7 @@ def _reply_to_document(reply: ModelReply, pieces: Sequence[str]) -> dict[str, An
         "model": reply.model,
         "finish_reason": reply.finish_reason,
         "pieces": lengths,
+        "refused_usage": None if reply.refused_usage is None else mask(reply.refused_usage),
     }
     return _without_unknown(facts) | {"usage": _usage_to_document(reply.usage)}
 
@@ -152,6 +153,7 @@ def _reply_from_document(document: Mapping[str, Any]) -> tuple[ModelReply, tuple
         usage=TokenUsage(**document["usage"]),
         model=document.get("model"),
         finish_reason=document.get("finish_reason"),
+        refused_usage=document.get("refused_usage"),
     )
     return reply, _split_pieces(text, document.get("pieces", ()))
 

@@ -194,9 +194,9 @@ def _error_to_dict(task: TaskTrace) -> dict[str, Any]:
 
 def _run_metrics_to_dict(metrics: Metrics, spans: Iterable[Span], started: Sequence[TaskTrace]) -> dict[str, Any]:
     return {
-        "totalInputTokens": _encode_sum(metrics.input_tokens, metrics),
-        "totalOutputTokens": _encode_sum(metrics.output_tokens, metrics),
-        "totalTokens": _encode_sum(metrics.total_tokens, metrics),
+        "totalInputTokens": _encode_tokens(metrics.input_tokens),
+        "totalOutputTokens": _encode_tokens(metrics.output_tokens),
+        "totalTokens": _encode_tokens(metrics.total_tokens),
         "totalLlmLatency": _encode_duration(metrics.llm_latency),
         "totalToolExecutionTime": _encode_duration(metrics.tool_time),
         "totalMemoryRetrievalTime": _encode_duration(metrics.memory_time),
@@ -213,9 +213,9 @@ def _run_metrics_to_dict(metrics: Metrics, spans: Iterable[Span], started: Seque
 def _task_metrics_to_dict(task: TaskTrace) -> dict[str, Any]:
     metrics = task.metrics
     return {
-        "inputTokens": _encode_sum(metrics.input_tokens, metrics),
-        "outputTokens": _encode_sum(metrics.output_tokens, metrics),
-        "totalTokens": _encode_sum(metrics.total_tokens, metrics),
+        "inputTokens": _encode_tokens(metrics.input_tokens),
+        "outputTokens": _encode_tokens(metrics.output_tokens),
+        "totalTokens": _encode_tokens(metrics.total_tokens),
         "llmLatency": _encode_duration(metrics.llm_latency),
         "toolExecutionTime": _encode_duration(metrics.tool_time),
         "memoryRetrievalTime": _encode_duration(metrics.memory_time),
@@ -236,12 +236,8 @@ def _iterate_workers(task: TaskTrace) -> Iterator[TaskTrace]:
         yield from _iterate_workers(worker)
 
 
-def _encode_sum(known: int, metrics: Metrics) -> int:
-    """The known part; -1 where some request was made and nothing is known (T11)."""
-    return known if known or metrics.tokens_complete else _UNKNOWN
-
-
 def _encode_tokens(count: int | None) -> int:
+    """A count, or the known part of a sum; -1 where some request was made and nothing is known (T11)."""
     return _UNKNOWN if count is None else count
 
 

@@ -125,11 +125,11 @@ class UsageTotals:
         return self.unpriced_count == 0
 
     def to_metrics(self, currency: str) -> Metrics:
-        """The public form; what is not known counts 0 there, and the flags say so."""
+        """The public form."""
         return Metrics(
-            input_tokens=self.known_input or 0,
-            output_tokens=self.known_output or 0,
-            total_tokens=self.total_tokens or 0,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            total_tokens=self.total_tokens,
             tokens_complete=self.tokens_complete,
             llm_call_count=self.llm_call_count,
             llm_attempt_count=self.llm_attempt_count,
