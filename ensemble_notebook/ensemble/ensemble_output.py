@@ -240,6 +240,11 @@ class EnsembleOutput(Pickled):
         """Always true: an output in which nothing was completed still holds the trace."""
         return True
 
+    @property
+    def late_warnings(self) -> tuple[str, ...]:
+        """Those of `warnings` that came after the last event, which no view of the events has."""
+        return tuple(self._late_warnings)
+
     def add_warning(self, message: str) -> None:
         """Tell of something that went wrong after the run had ended. For those who finish a run, not for users."""
         self._late_warnings.append(mask(message))

@@ -188,11 +188,14 @@ class RunHandle:
         caller = FunctionCaller()
         try:
             async with asyncio.timeout(limit_s):
-                await caller.call("trace exporter", lambda: export_trace(output.trace, exporter))
+                warning = await caller.call("trace exporter", lambda: export_trace(output.trace, exporter))
         except TimeoutError:
-            logger.warning("The trace exporter is still busy after %g s; not waiting for it.", limit_s)
+            warning = f"The trace exporter is still busy after {limit_s:g} s; not waiting for it."
+            logger.warning("%s", warning)
         finally:
             caller.close()
+        if warning is not None:
+            output.add_warning(warning)
 
     def _stop_driver(self) -> None:
         if self._driver is not None:

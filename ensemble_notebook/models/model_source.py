@@ -56,6 +56,11 @@ class ModelSource:
     def __init__(self) -> None:
         self._connections: ConnectionsByLoop[Any] = ConnectionsByLoop()
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """None: what is wrong with a model is told by its port."""
+        return ()
+
     def check(self, llm: Any) -> None:
         """Check whether a model can be used here, as far as that is known without opening anything.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode
-from ensemble_notebook.trace.spans.clean_text import clean_text
+from ensemble_notebook.errors import add_origin, summarize_error
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -57,18 +57,24 @@ def make_file_name(run_id: str) -> str:
     return re.sub(r"[^\w.-]", "_", run_id).lstrip(".")[:200] + SUFFIX
 
 
-def export_trace(trace: ExecutionTrace, exporter: TraceExporter | Callable[[ExecutionTrace], Any] | None) -> None:
+def export_trace(trace: ExecutionTrace, exporter: TraceExporter | Callable[[ExecutionTrace], Any] | None) -> str | None:
     """Hand a trace to an exporter; without one, a trace of mode FULL goes to ``./traces/`` (T6).
 
     Never raises: what an exporter raises is logged, since the run has its result all the same.
+
+    Returns:
+        A warning for the run's output, where the exporter has failed (E70).
     """
     if exporter is None:
         if trace.capture_mode is not CaptureMode.FULL:
-            return
+            return None
         exporter = JsonTraceExporter(DEFAULT_FOLDER)
     export: Callable[[ExecutionTrace], Any] = getattr(exporter, "export", None) or exporter  # type: ignore[assignment]
     try:
         export(trace)
     except Exception as error:  # noqa: BLE001 - whatever a foreign exporter raises
-        name = type(exporter).__name__
-        _log.warning("The trace could not be exported by %s: %s", name, clean_text(f"{type(error).__name__}: {error}"))
+        name = getattr(exporter, "__name__", type(exporter).__name__)
+        warning = f"The trace could not be exported by {name}: {add_origin(summarize_error(error), error)}"
+        _log.warning("%s", warning)
+        return warning
+    return None

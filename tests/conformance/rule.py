@@ -59,6 +59,7 @@ SOURCES: Final = {
     "E48": (OWN,),
     "E63": (OWN,),
     "E69": (OWN,),
+    "E70": (OWN,),
     "E57": (OWN,),
     "E58": (OWN,),
     "E64": (OWN,),

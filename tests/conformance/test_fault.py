@@ -1,4 +1,4 @@
-"""E48, E63 and E69: where a fault came from, what leaves the process, and what must not."""
+"""E48, E63, E69 and E70: where a fault came from, what leaves the process and what must not, files that fail."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import logging
 import pickle
 import traceback
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +18,9 @@ from ensemble_notebook import (
     Agent,
     Ensemble,
     GuardrailViolationError,
+    JsonTraceExporter,
     MaxIterationsExceededError,
+    ReplayError,
     Reply,
     Task,
     TaskExecutionError,
@@ -25,6 +29,7 @@ from ensemble_notebook import (
     ToolUse,
     ValidationError,
 )
+from ensemble_notebook.cell.cell_reader import read_cell
 from tests.conformance.scene import agent, done, fail_in_a_cell, run, run_cell, scripted
 
 KEY = "sk-" + "a1B2" * 8
@@ -160,3 +165,32 @@ def test_e69_no_repr_pickle_event_plan_or_traceback_holds_a_secret(monkeypatch: 
     seen += [str(ensemble.plan().to_dict()), "".join(traceback.format_exception(error))]
     assert [KEY in each or SECRET in each for each in seen] == [False] * len(seen)
     assert isinstance(error.__cause__, ConnectionError)
+
+
+# --- E70 ---
+
+
+def test_e70_what_can_not_be_written_is_a_warning_and_costs_no_task(tmp_path: Path) -> None:
+    cell = "- {name: soup, description: Cook}\n- {name: cake, description: Bake}"
+    names = {"model": scripted("Soup.", "Cake.")}
+    made = read_cell(f"llm: model\ntasks:\n  {cell.replace(chr(10), chr(10) + '  ')}", names).build(names)
+    (tmp_path / "traces").write_text("a file, where a folder is wanted")
+    output = replace(made, trace_exporter=JsonTraceExporter(tmp_path / "traces" / "more")).run(record="/dev/full")
+    assert (output.raw, len(output)) == ("Cake.", 2)
+    recording, export = output.warnings
+    assert recording == (
+        "The recording /dev/full is incomplete, since it could not be written: No space left on device. The run went "
+        "on; to replay it, record anew."
+    )
+    assert export.startswith("The trace could not be exported by JsonTraceExporter: NotADirectoryError")
+    shown = " ".join(output._repr_mimebundle_()["text/plain"].split())
+    assert "! The recording /dev/full is incomplete" in shown
+    assert "! The trace could not be exported" in shown
+
+
+def test_e70_an_incomplete_recording_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "soup.yaml"
+    Ensemble(tasks=[Task.of("Cook")], llm=scripted("Soup.")).run(record=file)
+    file.write_text(file.read_text().replace("# Complete: yes. ", "# Complete: no.  "))
+    with pytest.raises(ReplayError, match=f"The recording {file} is incomplete: not all of it could be written"):
+        Ensemble(tasks=[Task.of("Cook")], llm=scripted("Soup.")).run(replay=file)

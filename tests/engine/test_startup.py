@@ -19,6 +19,8 @@ class SlowSource(ModelSource):
         super().__init__()
         self._ready = set()
 
+    warnings = ()
+
     async def prepare(self, llm, notice):
         if id(llm) not in self._ready:
             notice("Loading the model ...")

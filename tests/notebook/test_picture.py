@@ -51,7 +51,7 @@ class Elements(HTMLParser):
 
 
 def bundle_of(events) -> dict:
-    return output_bundle(SimpleNamespace(events=events, ensemble=SimpleNamespace(cost=None)))
+    return output_bundle(SimpleNamespace(events=events, late_warnings=(), ensemble=SimpleNamespace(cost=None)))
 
 
 @pytest.fixture

@@ -90,6 +90,8 @@ class Cast:
 
     def check(self, llm: Any) -> None: ...
 
+    warnings = ()
+
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> Actor:
         return Actor(llm, self._plays[llm], has_schema_support=self._has_schema_support)
 

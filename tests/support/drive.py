@@ -30,6 +30,8 @@ class NoModels:
 
     def check(self, llm: Any) -> None: ...
 
+    warnings = ()
+
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:
         notice(f"Fetching {llm}.")
         await asyncio.sleep(1000)

@@ -145,7 +145,14 @@ class ChatPort(Protocol):
 
 
 class ChatSource(Protocol):
-    """Where the engine gets its models from."""
+    """Where the engine gets its models from.
+
+    Attributes:
+        warnings: what went wrong beside the requests, to be told once at the end of a run.
+    """
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
 
     def check(self, llm: Any) -> None:
         """Whether a model object or spec text can be used here, as far as that can be told without starting anything.

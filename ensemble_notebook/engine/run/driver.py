@@ -40,6 +40,7 @@ class Driver:
 
     def __init__(self, spec: RunSpec, source: ChatSource, stream: EventStream, clock: Clock) -> None:
         self._spec = spec
+        self._source = source
         self._scheduler = Scheduler(spec.graph, spec.error_strategy, spec.max_concurrency)
         self._caller = FunctionCaller()
         self.result = RunResult()
@@ -100,6 +101,8 @@ class Driver:
     def _conclude(self) -> None:
         for label in self._caller.list_abandoned():
             self._spans.warn(f"Still running and left to itself: {label}.")
+        for message in self._source.warnings:
+            self._spans.warn(message)
         self._caller.close()
         self._runner.close()
         result = self.result

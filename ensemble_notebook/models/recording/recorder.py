@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from ensemble_notebook.domain.seams.chat_port import (
     ToolCall,
     ToolSpec,
 )
-from ensemble_notebook.errors import EnsembleError, ValidationError, get_message
+from ensemble_notebook.errors import ValidationError, get_message, summarize_error
 from ensemble_notebook.models.recording.exchange import CancelledRequest, FailedRequest, Outcome
 from ensemble_notebook.models.recording.exchange_documents import (
     outcome_to_document,
@@ -30,29 +31,40 @@ from ensemble_notebook.models.recording.exchange_documents import (
     result_to_document,
 )
 from ensemble_notebook.models.recording.port_info import PortInfo, to_recorded_name
-from ensemble_notebook.models.recording.recording_format import HEADER, format_document, is_recording
+from ensemble_notebook.models.recording.recording_format import (
+    COMPLETE,
+    HEADER,
+    INCOMPLETE,
+    format_document,
+    is_recording,
+)
 
 
 class RecordingWriter:
     """A recording that grows. Whole after each exchange, whatever happens then: nothing is kept open or back.
 
+    A file that can't be written costs a warning, never the run: what models answer is paid for (E70). Nothing more is
+    written then, since later exchanges refer to earlier ones, and the file says that it is incomplete.
+
     Why not on a thread: an exchange takes milliseconds to write, and the next one may refer to its number.
+
+    Attributes:
+        warnings: at most one: that the file could not be written.
     """
 
     def __init__(self, path: Path) -> None:
+        self.warnings: list[str] = []
         self._path = path
         self._models: set[str] = set()
         self._count = 0
+        self._whole_size = 0
 
     def add_model(self, llm: str, info: PortInfo) -> None:
         """Write down what is known of a model, once. The first one replaces what the file held before."""
         if llm in self._models:
             return
-        document = format_document({"llm": llm, **info.to_document()})
-        if self._models:
-            self._write(document, "a")
-        else:
-            self._write(HEADER + document, "w")
+        header = "" if self._models else HEADER
+        self._write(header, {"llm": llm, **info.to_document()}, mode="a" if self._models else "w")
         self._models.add(llm)
 
     def add_exchange(self, request: Mapping[str, Any], outcome: Outcome, pieces: Sequence[str], seconds: float) -> int:
@@ -60,15 +72,38 @@ class RecordingWriter:
         self._count += 1
         facts = outcome_to_document(outcome, pieces)
         # The seconds come last: a document without them was cut off.
-        self._write(format_document({"exchange": self._count, **request, **facts, "seconds": round(seconds, 3)}), "a")
+        self._write("", {"exchange": self._count, **request, **facts, "seconds": round(seconds, 3)}, mode="a")
         return self._count
 
-    def _write(self, text: str, mode: str) -> None:
+    def _write(self, header: str, content: Mapping[str, Any], mode: str) -> None:
+        if self.warnings:
+            return
         try:
+            text = header + format_document(content)
             with self._path.open(mode, encoding="utf-8", newline="\n") as file:
                 file.write(text)
-        except OSError as error:
-            raise EnsembleError(f"The recording {self._path} can't be written: {error.strerror}.") from error
+            self._whole_size += len(text.encode())
+        except Exception as error:  # noqa: BLE001 - a full disk, or values that the format has no words for
+            reason = getattr(error, "strerror", None) or summarize_error(error)
+            self.warnings.append(
+                f"The recording {self._path} is incomplete, since it could not be written: {reason}. The run went on; "
+                f"to replay it, record anew."
+            )
+            self._mark_incomplete()
+
+    def _mark_incomplete(self) -> None:
+        """Cut off what is not whole, and say so in place, which needs no room; where that fails, leave no recording."""
+        try:
+            with self._path.open("r+b") as file:
+                file.truncate(self._whole_size)
+                file.seek(HEADER.encode().index(COMPLETE))
+                file.write(INCOMPLETE)
+            is_marked = self._whole_size > 0
+        except OSError:
+            is_marked = False
+        if not is_marked and self._path.is_file():
+            with suppress(OSError):
+                self._path.unlink()
 
 
 class RecordingSource:
@@ -88,6 +123,11 @@ class RecordingSource:
     def __init__(self, source: ChatSource, path: str | os.PathLike[str]) -> None:
         self._source = source
         self._file = RecordingWriter(_check_path(Path(path).expanduser().absolute()))
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What could not be written, beside what the source warns of."""
+        return (*self._source.warnings, *self._file.warnings)
 
     def check(self, llm: Any) -> None:
         """Check as the source that is recorded does."""

@@ -23,8 +23,11 @@ FORMAT: Final = 1
 
 _TITLE: Final = "ensemble-notebook recording"
 HEADER: Final = f"""{_TITLE}: {FORMAT}
-# What was said to models, and what they answered, secrets masked. Run again with replay=FILE: no model is asked.
+# Complete: yes. What was said to models, and what they answered, secrets masked. Run again with replay=FILE.
 """
+# Written in place where a recording could not be finished: as many bytes, since the disk may be full (E70).
+COMPLETE: Final = b"# Complete: yes. "
+INCOMPLETE: Final = b"# Complete: no.  "
 _FIRST_LINE: Final = re.compile(rf"{_TITLE}: (\d+)\s*$")
 # No YAML, or a line break for some readers.
 _ODD: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
@@ -146,6 +149,11 @@ def read_documents(path: Path) -> list[Document]:
         raise ReplayError(f"The recording {path} can't be read: {error}. {describe_remedy(path)}") from error
     first, *parts = re.split(r"^---[ \t]*\n", text, flags=re.MULTILINE)
     _check_header(path, first)
+    if INCOMPLETE.decode() in first:
+        raise ReplayError(
+            f"The recording {path} is incomplete: not all of it could be written when it was made. "
+            f"{describe_remedy(path)}"
+        )
     documents, line = [], first.count("\n") + 1
     for number, part in enumerate(parts, start=1):
         documents.append(Document(line + 1, _parse_document(path, part, line, is_last=number == len(parts))))

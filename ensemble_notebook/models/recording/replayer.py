@@ -78,6 +78,11 @@ class ReplaySource:
         self._answers = RecordedAnswers(Path(path).expanduser().absolute())
         self._pace = pace
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """None: what is wrong with a recording is an error."""
+        return ()
+
     def check(self, llm: Any) -> None:
         """Check whether a spec is one. Keys, files and servers need not be there.
 

@@ -155,6 +155,8 @@ class TerminalScreen:
             self._live.close()
         if self._table is not None:
             self._table.close()
+            for warning in () if output is None else output.late_warnings:
+                display(_text_bundle(f"! {plain(warning)}"), raw=True)
         elif self._has_timeline and output is not None:
             display(_text_bundle(output_bundle(output)["text/plain"]), raw=True)
         if self._has_answer and (answer := _answer_of(output)) is not None:

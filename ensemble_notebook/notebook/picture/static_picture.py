@@ -74,7 +74,9 @@ def snapshot_bundle(snapshot: Mapping[str, Any], details: Mapping[str, Any] | No
 
 def make_messages(output: EnsembleOutput) -> TimelineMessages:
     """The messages about a run that has ended."""
-    return TimelineMessages(TraceFold.from_events(output.events, output.ensemble.cost))
+    fold = TraceFold.from_events(output.events, output.ensemble.cost)
+    fold.warnings += output.late_warnings  # those of what came after the last event, such as an export (E70)
+    return TimelineMessages(fold)
 
 
 def plan_bundle(plan: ExecutionPlan, title: str = "plan") -> Bundle:
