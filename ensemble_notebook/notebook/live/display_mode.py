@@ -39,5 +39,10 @@ def mode_of(shell: InteractiveShell, wish: str = Mode.AUTO) -> Mode:
         return Mode(wish)
     if getattr(shell, "kernel", None) is None:
         return Mode.TEXT
+    return Mode.WIDGET if has_reader(shell) else Mode.STATIC
+
+
+def has_reader(shell: InteractiveShell) -> bool:
+    """Whether the cell that a kernel runs now was sent by somebody who can be asked for input."""
     request: dict[str, Any] = getattr(shell, "get_parent", dict)() or {}
-    return Mode.WIDGET if request.get("content", {}).get("allow_stdin") else Mode.STATIC
+    return bool(request.get("content", {}).get("allow_stdin"))

@@ -15,10 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Bool, Enum, Unicode
+from traitlets import Bool, Enum, Unicode, observe
 
 from ensemble_notebook.cell.language.options import Options, format_option_help, parse_options
 from ensemble_notebook.errors import RunInterrupted, ValidationError, did_you_mean
+from ensemble_notebook.notebook.magics.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.cell import Cell
@@ -57,6 +58,36 @@ class EnsembleMagics(Magics):
         help="How runs are shown. auto: a live widget in a notebook, a table in a terminal, a picture where nobody "
         "watches. The environment variable ENSEMBLE_NOTEBOOK_DISPLAY says the same for all kernels.",
     ).tag(config=True)
+
+    warm_up = Bool(
+        True,
+        help="After %load_ext in a notebook, import what the first run needs while the kernel rests. No connection is "
+        "opened.",
+    ).tag(config=True)
+
+    _warm_up: WarmUp | None = None
+
+    def begin_warm_up(self) -> None:
+        """Begin it, unless it is switched off."""
+        if self.warm_up and self.shell is not None:
+            self._warm_up = WarmUp(self.shell)
+
+    def stop_warm_up(self) -> None:
+        """Let it do no more."""
+        if self._warm_up is not None:
+            self._warm_up.stop()
+
+    @property
+    def _is_registered(self) -> bool:
+        """Whether the extension is loaded, and these are its magics."""
+        known: dict[str, Any] = {} if self.shell is None else self.shell.magics_manager.registry
+        return any(each is self for each in known.values())
+
+    @observe("warm_up")
+    def _notice_switch(self, change: Mapping[str, Any]) -> None:
+        self.stop_warm_up()
+        if change["new"] and self._is_registered:
+            self.begin_warm_up()
 
     @no_var_expand
     @line_cell_magic
@@ -115,6 +146,7 @@ class EnsembleMagics(Magics):
         from ensemble_notebook.notebook.live.screens import screen_for
 
         assert self.shell is not None
+        self.stop_warm_up()  # from here on the run imports what it needs, and nothing gives way to it
         screen = screen_for(
             mode_of(self.shell, self.display),
             ensemble.cost,

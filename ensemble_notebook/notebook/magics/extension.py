@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 def load(shell: InteractiveShell) -> None:
     """Add ``%%ensemble`` and ``%ensemble``; a second time changes nothing."""
     if not _loaded(shell):
-        shell.register_magics(EnsembleMagics)
+        magics = EnsembleMagics(shell)
+        shell.register_magics(magics)
+        magics.begin_warm_up()
         shell.input_transformers_cleanup.append(give_body)
 
 
@@ -30,6 +32,7 @@ def unload(shell: InteractiveShell) -> None:
     transformers = shell.input_transformers_cleanup
     transformers[:] = [each for each in transformers if getattr(each, "__qualname__", "") != give_body.__qualname__]
     for magics in _loaded(shell):
+        magics.stop_warm_up()
         configurables.remove(magics)
         for kind, names in magics.magics.items():
             for name in names:

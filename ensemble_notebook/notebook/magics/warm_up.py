@@ -1,0 +1,143 @@
+"""The warm-up: imports what a first run needs, on a thread, while the kernel rests.
+
+It opens no connection, prints nothing, and gives way to cells. Imports can't be taken back or stopped in the middle, so
+they come in steps, the smaller ones first and each after what it rests on: between two steps the warm-up waits until no
+cell runs. Inside a step it sleeps before each module for as long as a cell has just begun, but never longer than
+`GIVE_WAY_S`, since that cell may import the same package, and would wait for the one who holds the import's lock.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.notebook.live.display_mode import has_reader
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+THREAD_NAME: Final = "ensemble-warm-up"
+REST_S: Final = 0.2
+"""How long no cell must have run before a step begins: cells of "Run All" follow each other."""
+GIVE_WAY_S: Final = 0.3
+"""How long a step that is going on sleeps for a cell that begins."""
+
+_NAP_S: Final = 0.01
+_MODULES: Final = (
+    "ruamel.yaml",
+    "ensemble_notebook.cell.cell_reader",
+    "pydantic",
+    "ensemble_notebook.ensemble.ensemble",
+    "ensemble_notebook.notebook.live.screens",
+    "ensemble_notebook.notebook.live.cell_reviewer",
+    "ensemble_notebook.notebook.live.interrupt_guard",
+    "ipywidgets",
+    "ensemble_notebook.notebook.live.timeline_widget",
+    "ensemble_notebook.models.model_source",
+    "httpx",
+    "aiohttp",
+    "langchain_core.messages",
+    "openai",
+    "langchain_openai",
+    "genai_prices",
+    "xllamacpp",
+)
+
+_log: Final = logging.getLogger("ensemble_notebook")
+
+
+def load_client() -> None:
+    """Make what speaks to models, once, as the first request would; nothing is contacted."""
+    from ensemble_notebook.models.openai import chat_openai
+
+    chat_openai.load_client()
+
+
+STEPS: Final[Sequence[Callable[[], object]]] = (
+    *(partial(importlib.import_module, name) for name in _MODULES),
+    load_client,
+)
+
+
+class WarmUp:
+    """Begins after the cell that it is made in, if a person may be asked there: nbclient and terminals get none.
+
+    Args:
+        shell: of the kernel.
+        steps: what to do, in order; one that fails is left to whoever needs it.
+    """
+
+    def __init__(self, shell: InteractiveShell, steps: Sequence[Callable[[], object]] = STEPS) -> None:
+        self._shell = shell
+        self._steps = steps
+        self._is_stopped = False
+        self._is_resting = threading.Event()
+        self._rested_at = self._yields_until = 0.0
+        self._thread: threading.Thread | None = None
+        self._callbacks = {"pre_execute": self._notice_cell, "post_execute": self._notice_rest}
+        if getattr(shell, "kernel", None) is not None:
+            for event, callback in self._callbacks.items():
+                shell.events.register(event, callback)
+
+    def stop(self) -> None:
+        """Begin no further step and give way no more; a step that is going on ends by itself. May be called twice."""
+        self._is_stopped = True
+        self._is_resting.set()
+        for event, callback in self._callbacks.items():
+            with suppress(ValueError):  # they are not there
+                self._shell.events.unregister(event, callback)
+
+    def find_spec(self, _name: str, _path: Any = None, _target: Any = None) -> None:
+        """Called by Python before each module that is imported; finds none, but gives way to a cell that has begun."""
+        if threading.current_thread() is self._thread:
+            while time.monotonic() < self._yields_until and not self._is_stopped:
+                time.sleep(_NAP_S)
+
+    def _notice_cell(self) -> None:
+        self._is_resting.clear()
+        self._yields_until = time.monotonic() + GIVE_WAY_S
+
+    def _notice_rest(self) -> None:
+        self._rested_at = time.monotonic()
+        self._yields_until = self._rested_at + REST_S  # the reply is not sent yet
+        self._is_resting.set()
+        if self._thread is None and not self._is_stopped and has_reader(self._shell):
+            self._thread = threading.Thread(target=self._work, name=THREAD_NAME, daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        sys.meta_path.insert(0, self)
+        try:
+            for step in self._steps:
+                if not self._wait_for_rest():
+                    break
+                try:
+                    step()
+                except Exception as error:  # noqa: BLE001 - whatever foreign modules raise; the run will say it
+                    _log.debug("Warm-up: %s", error)
+        finally:
+            sys.meta_path.remove(self)
+            self.stop()
+
+    def _wait_for_rest(self) -> bool:
+        """Wait until no cell has run for a while; False where the warm-up is over."""
+        while not self._is_stopped:
+            self._is_resting.wait()
+            left_s = self._rested_at + REST_S - time.monotonic()
+            if left_s <= 0 and self._is_resting.is_set():
+                break
+            time.sleep(max(left_s, _NAP_S))
+        return not self._is_stopped and not _are_warnings_errors()
+
+
+def _are_warnings_errors() -> bool:
+    """Whether an import that warns would raise: here it would do so once, and no more where the user would see it."""
+    return any(action == "error" and kind.__module__ == "builtins" for action, _, kind, *_ in warnings.filters)
