@@ -10,7 +10,19 @@ from typing import Final
 
 from benchmarks.row import Row
 
-MEASUREMENTS: Final = ("extension", "cell", "handler", "memory", "plan", "call", "conversation", "chain", "fan")
+MEASUREMENTS: Final = (
+    "extension",
+    "warm_up",
+    "cell",
+    "reading",
+    "handler",
+    "memory",
+    "plan",
+    "call",
+    "conversation",
+    "chain",
+    "fan",
+)
 
 
 def run(names: Iterable[str], *, quick: bool) -> Iterator[Row]:

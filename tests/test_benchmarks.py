@@ -10,9 +10,13 @@ ROOT = Path(__file__).parent.parent
 
 ROWS = [
     "%load_ext ensemble_notebook, CPU",
+    "a trivial cell during the warm-up, p95",
+    "first call, 10 s after %load_ext",
     "first sign of life of a cell, wall",
     "updates of its live view",
     "4 streams that are watched live, wall",
+    "20 tasks, flow mappings, to the first",
+    "20 tasks, block mappings, to the first",
     "wide of no-op async handlers, a task, 10",
     "wide of no-op async handlers, a task, 100",
     "chain of no-op async handlers, a task, 10",

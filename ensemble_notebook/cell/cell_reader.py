@@ -34,6 +34,7 @@ def read_cell(
     namespace: Mapping[str, Any] | None = None,
     *,
     overrides: Mapping[str, Any] = _NOTHING,
+    default_llm: str | None = None,
     needs_inputs: bool = True,
 ) -> Cell:
     """Read the body of a cell.
@@ -44,6 +45,7 @@ def read_cell(
         overrides: from the options: ``llm``, ``workflow``, ``max_concurrency``, ``error_strategy``, ``capture_mode``,
             ``budget`` (a text) and ``name`` stand in place of the cell's; ``inputs`` is a mapping that goes before
             the cell's (C7).
+        default_llm: the model where neither the cell nor the options name one.
         needs_inputs: False where a cell is defined and not run: then variables may lack a value.
 
     Raises:
@@ -54,6 +56,8 @@ def read_cell(
         _refuse_keys(report, overrides)
         top = read_section(read_tree(report), report)
         if top is not None:
+            if default_llm and "llm" not in top.key_values and "llm" not in overrides:
+                overrides = {**overrides, "llm": default_llm}
             _apply_overrides(top, overrides)
             inputs = find_inputs(
                 _collect_templates(top), top, overrides.get("inputs", {}), namespace, report, is_strict=needs_inputs

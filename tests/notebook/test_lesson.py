@@ -18,13 +18,17 @@ NAMES = sorted(path.name for path in LESSONS.glob("*.ipynb"))
 TRACE = "application/vnd.ensemble.trace+json"
 
 
+LEFT_BEHIND: dict[str, list[str]] = {}
+
+
 @cache
 def executed(name: str) -> nbformat.NotebookNode:
-    """A lesson with its outputs; run once for all tests."""
+    """A lesson with its outputs; run once for all tests, in a folder of its own."""
     notebook = nbformat.read(LESSONS / name, as_version=4)
     with TemporaryDirectory() as folder:
         where = {"metadata": {"path": folder}}
         NotebookClient(notebook, timeout=300, extra_arguments=["--log-level=ERROR"], resources=where).execute()
+        LEFT_BEHIND[name] = sorted(path.name for path in Path(folder).iterdir())
     return notebook
 
 
@@ -78,6 +82,12 @@ def test_only_the_cells_that_are_wrong_on_purpose_fail(name: str) -> None:
     for cell in code_cells(name):
         has_failed = any(output.output_type == "error" for output in cell.outputs)
         assert has_failed == ("raises-exception" in cell.metadata.get("tags", ())), cell.source
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lesson_leaves_no_file_behind(name: str) -> None:
+    executed(name)
+    assert LEFT_BEHIND[name] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

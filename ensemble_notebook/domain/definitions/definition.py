@@ -99,7 +99,20 @@ def definition(cls: type[D]) -> type[D]:
 
 def get_field_names(cls: type) -> tuple[str, ...]:
     """Get the names of the fields that the constructor of a definition takes, in order."""
+    return _read_field_names(cls)
+
+
+@functools.cache
+def _read_field_names(cls: type) -> tuple[str, ...]:
     return tuple(each.name for each in fields(cls) if each.init)
+
+
+@functools.cache
+def _get_required_names(cls: type) -> tuple[str, ...]:
+    """Those of them that have no default."""
+    return tuple(
+        each.name for each in fields(cls) if each.init and each.default is MISSING and each.default_factory is MISSING
+    )
 
 
 def find_field_problems(
@@ -126,10 +139,7 @@ def find_field_problems(
             problems.append(Problem(f"{owner} has no field {name!r}.{did_you_mean(name, known)}", cls, name))
     meant = {find_nearest(name, known) for name in values if name not in known}
     missing = [
-        each.name
-        for each in fields(cls)
-        if each.init and each.default is MISSING and each.default_factory is MISSING
-        if each.name not in values and each.name not in placed and each.name not in meant
+        name for name in _get_required_names(cls) if name not in values and name not in placed and name not in meant
     ]
     problems += [Problem(f"{owner} needs {'an' if name[0] in 'aeiou' else 'a'} {name}.", cls, name) for name in missing]
     return problems

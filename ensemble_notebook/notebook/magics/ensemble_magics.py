@@ -34,7 +34,7 @@ Teams of language-model agents in a notebook cell.
   %%ensemble                runs the ensemble that the cell declares, in YAML
   %ensemble help            its options, with examples
   %ensemble version         the version
-  %config EnsembleMagics    the defaults: llm, timeline, display
+  %config EnsembleMagics    the defaults: llm, timeline, display, warm_up
 
 The smallest cell:
 
@@ -115,11 +115,9 @@ class EnsembleMagics(Magics):
         from ensemble_notebook.cell.cell_reader import read_cell
 
         needs_inputs = not (options.is_dry_run or options.is_definition)
-        overrides = options.overrides
-        read = read_cell(text, self._names, overrides=overrides, needs_inputs=needs_inputs)
-        if self.llm and read.definition.llm is None:
-            overrides["llm"] = self.llm
-            read = read_cell(text, self._names, overrides=overrides, needs_inputs=needs_inputs)
+        read = read_cell(
+            text, self._names, overrides=options.overrides, default_llm=self.llm, needs_inputs=needs_inputs
+        )
         for notice in read.notices:
             _write(f"{f'Line {notice.line}' if notice.line else 'Options'}: {notice.message}\n")
         return read
