@@ -1,13 +1,14 @@
-"""How mistakes are shown (C10)."""
+"""How mistakes are shown (C10), on a page, too (C14)."""
 
 import pickle
 
 import pytest
 
 from ensemble_notebook.cell.cell_reader import read_cell
-from ensemble_notebook.cell.language.cell_schema import AGENT
+from ensemble_notebook.cell.language.cell_schema import TASK
 from ensemble_notebook.cell.text.mistakes import CellError
 from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.notebook.live.mistake_page import make_html
 from tests.support.cell import mistakes_of
 
 CELL = """\
@@ -32,7 +33,8 @@ def test_all_mistakes_show_at_once_with_line_caret_nearest_name_and_help():
         "  line 4: unknown key 'gaol' in agent 'Researcher'. Did you mean 'goal'?",
         "    4 |     gaol: Find facts",
         "      |     ^^^^",
-        f"    An agent has: {', '.join(AGENT.keys)}.",
+        "    An agent has: role, goal, llm, background, tools, allow_delegation, verbose, max_iterations,",
+        "    response_format, rate_limit, max_retries, llm_timeout.",
         "  line 6: there is no agent 'Reseacher' in this cell. Did you mean 'Researcher'?",
         "    6 |   gather: {description: Gather, agent: Reseacher}",
         "      |                                        ^^^^^^^^^",
@@ -49,7 +51,9 @@ def test_error_is_a_validation_error_with_the_places_in_its_text():
 def test_ipython_shows_the_short_form_first_and_the_traceback_after():
     error = error_of(CELL)
     assert error._render_traceback_()[0] == "CellError: 2 mistakes in this cell"
-    assert any("CellError" in line for line in error._render_traceback_()[-5:])
+    again = error._render_traceback_()
+    assert sum("2 mistakes in this cell" in line for line in again) == 1
+    assert again[-2:] == ["      |                                        ^^^^^^^^^", "    Agents here: Researcher."]
 
 
 def test_error_pickles_with_its_mistakes_and_frames():
@@ -95,3 +99,29 @@ def test_many_mistakes_are_cut_in_the_short_form():
 
 def test_windows_line_ends_count_as_one_line():
     assert mistakes_of("tasks: [a]\r\nfoo: x\r\n")[0].line == 2
+
+
+def test_text_wraps_between_words():
+    shown = error_of("tasks: [{description: x, agnt: y}]").draw()
+    assert max(map(len, shown)) <= 100
+    assert {word.strip(",.") for line in shown[4:] for word in line.split()} >= set(TASK.keys)
+
+
+def test_error_that_a_page_shows_already_is_one_line():
+    error = error_of(CELL)
+    error.is_displayed = True
+    assert error._render_traceback_() == ["CellError: 2 mistakes in this cell, shown above"]
+    assert error.draw() == error._render_traceback_()[-10:]
+
+
+def test_page_shows_the_text_of_a_cell_as_text():
+    made = make_html(error_of("tasks:\n  a: {<script>: '<img src=x>', agnt: \"&\"}"))
+    assert "<script" not in made
+    assert "<img" not in made
+    assert "&lt;script&gt;" in made
+    assert made.count("<pre ") == 2
+    assert "white-space:pre;overflow-x:auto" in made
+
+
+def test_page_says_how_many_mistakes_it_leaves_out():
+    assert "... and 30 more" in make_html(error_of("\n".join(f"k{number}: x" for number in range(50))))

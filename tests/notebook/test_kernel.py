@@ -1,6 +1,6 @@
 """`%%ensemble` in a real kernel: where outputs land, what an interrupt leaves, what "Run All" and nbclient see.
 
-Holds C10, C13, C30, C35, E35 and W14 in a kernel.
+Holds C10, C13, C14, C30, C35, E35 and W14 in a kernel.
 """
 
 import time
@@ -148,10 +148,40 @@ def test_failed_run_is_a_failed_cell(kernel):
     assert kernel.value("report['begin'].raw") == "begin is done"
 
 
-def test_mistake_is_a_failed_cell_without_outputs(kernel):
-    request, reply = kernel.run("%%ensemble\ntasks:\n  a: {descripton: A}")
-    assert reply["status"] == "error"
-    assert kernel.bundles(request) == []
+MISTAKE = "%%ensemble\ntasks:\n  a: {descripton: <b>A</b>}"
+
+
+def test_mistake_is_html_beside_plain_text_where_somebody_watches_and_fails_the_cell(kernel):
+    request, reply = kernel.run(MISTAKE)
+    assert (reply["status"], reply["ename"]) == ("error", "CellError")
+    (bundle,) = kernel.bundles(request)
+    assert "Did you mean <strong>description</strong>?" in bundle["text/html"]
+    assert "&lt;b&gt;A&lt;/b&gt;" in bundle["text/html"]
+    assert "<b>" not in bundle["text/html"]
+    plain = bundle["text/plain"].splitlines()
+    assert plain[0] == "  line 2: unknown key 'descripton' in task 'a'. Did you mean 'description'?"
+    assert plain[1:3] == ["    2 |   a: {descripton: <b>A</b>}", "      |       ^^^^^^^^^^"]
+    (error,) = kernel.of(request, "error")
+    assert error["content"]["traceback"] == ["CellError: 1 mistake in this cell, shown above"]
+
+
+def test_traceback_asked_for_after_a_mistake_has_it_as_plain_text(kernel):
+    kernel.run(MISTAKE)
+    request, _ = kernel.run("%tb")
+    told = "\n".join(kernel.of(request, "error")[-1]["content"]["traceback"])
+    assert "Did you mean 'description'?" in told
+    assert "      |       ^^^^^^^^^^" in told
+
+
+def test_mistake_is_plain_text_where_nobody_watches_and_stops_what_runs_all_cells():
+    cells = ["%load_ext ensemble_notebook", MISTAKE, "print('went on')"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+    with pytest.raises(CellExecutionError, match="Did you mean 'description'"):
+        NotebookClient(notebook, timeout=LIMIT_S, kernel_name="python3").execute()
+    (output,) = notebook.cells[1].outputs
+    assert output.output_type == "error"
+    assert "      |       ^^^^^^^^^^" in output.traceback
+    assert notebook.cells[2].outputs == []
 
 
 REVIEWED = """

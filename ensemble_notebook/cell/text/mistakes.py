@@ -5,11 +5,12 @@ Knows nothing of what can be wrong.
 
 from __future__ import annotations
 
-import unicodedata
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
+from ensemble_notebook.cell.text.source_frame import SourceFrame, make_frame
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import Problem, ValidationError, find_nearest
@@ -17,7 +18,7 @@ from ensemble_notebook.errors import Problem, ValidationError, find_nearest
 MOST_MISTAKES: Final = 100
 _SHOWN: Final = 20
 _MESSAGE_WIDTH: Final = 400
-_FRAME_WIDTH: Final = 100
+_TEXT_WIDTH: Final = 100
 _LONGEST_WORD: Final = 80
 _MOST_WORDS: Final = 500
 
@@ -72,22 +73,48 @@ class CellError(ValidationError):
 
     Attributes:
         mistakes: all of them, in the order of the text; at least one.
+        is_displayed: a page shows them already, in a form of its own; then the text of the cell's error is short (C14).
     """
+
+    is_displayed = False
 
     def __init__(self, mistakes: Sequence[Mistake], source: SourceText) -> None:
         self.mistakes = tuple(mistakes)
-        self._frames = tuple(_draw_frame(mistake, source) for mistake in self.mistakes[:_SHOWN])
+        self._frames = tuple(_make_frame(mistake, source) for mistake in self.mistakes[:_SHOWN])
         super().__init__([Problem(f"{mistake.where}: {mistake.message}") for mistake in self.mistakes])
 
-    def _render_lines(self) -> list[str]:
+    @property
+    def title(self) -> str:
+        """How many mistakes there are."""
         count = len(self.mistakes)
-        lines = [f"{type(self).__name__}: {count} mistake{'s' if count > 1 else ''} in this cell"]
-        for mistake, frame in zip(self.mistakes, self._frames, strict=False):
-            lines += [f"  {mistake.where}: {mistake.message}", *frame]
-            lines += [f"    {mistake.hint}"] if mistake.hint else []
-        if count > _SHOWN:
-            lines.append(f"  ... and {count - _SHOWN} more")
+        return f"{count} mistake{'s' if count > 1 else ''} in this cell"
+
+    @property
+    def shown(self) -> tuple[tuple[Mistake, SourceFrame | None], ...]:
+        """The first mistakes, each with the line that it is in; None for one in the options."""
+        return tuple(zip(self.mistakes, self._frames, strict=False))
+
+    def _render_lines(self) -> list[str]:
+        if self.is_displayed:
+            return [f"{type(self).__name__}: {self.title}, shown above"]
+        return self.draw()
+
+    def draw(self) -> list[str]:
+        """The plain text: each mistake with its line, a caret and a line of help, wrapped between words (C10)."""
+        lines = [f"{type(self).__name__}: {self.title}"]
+        for mistake, frame in self.shown:
+            lines += _wrap(f"{mistake.where}: {mistake.message}", "  ")
+            lines += [] if frame is None else frame.draw("    ")
+            lines += _wrap(mistake.hint, "    ")
+        if len(self.mistakes) > _SHOWN:
+            lines.append(f"  ... and {len(self.mistakes) - _SHOWN} more")
         return lines
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows; asked again (``%tb``), the traceback with all mistakes as plain text."""
+        is_again = self._is_rendered
+        lines = super()._render_traceback_()
+        return [*lines, "", *self.draw()] if is_again else lines
 
 
 class MisreadError(Exception):
@@ -179,33 +206,18 @@ def _describe_line(line: int) -> str:
     return "options" if line == OPTIONS.line else f"line {line}"
 
 
-def _draw_frame(mistake: Mistake, source: SourceText) -> tuple[str, ...]:
-    """The line and a caret under the place; a window of the line where it is long. Keys masked, controls hidden."""
+def _make_frame(mistake: Mistake, source: SourceText) -> SourceFrame | None:
     if mistake.line == OPTIONS.line:
-        return ()
-    text = source.line(mistake.line)
-    masked = mask(text)
-    if masked != text:  # columns of the masked line differ, so its place can't be shown
-        return (f"    {mistake.line} | {_replace_unprintable(masked[:_FRAME_WIDTH])}",)
-    first = max(0, mistake.column - 1 - _FRAME_WIDTH // 2) if len(text) > _FRAME_WIDTH else 0
-    window = _replace_unprintable(text[first : first + _FRAME_WIDTH])
-    before, marked = (
-        window[: mistake.column - 1 - first],
-        window[mistake.column - 1 - first : mistake.end_column - 1 - first],
-    )
-    gutter = f"    {mistake.line} | "
-    carets = " " * _measure_width(before) + "^" * max(1, _measure_width(marked))
-    return (f"{gutter}{window.rstrip()}", f"{' ' * (len(gutter) - 2)}| {carets}")
+        return None
+    return make_frame(source, Place(mistake.line, mistake.column, mistake.end_column))
 
 
-def _replace_unprintable(text: str) -> str:
-    return "".join(
-        each if each.isprintable() else " " if each == "\t" else "\N{REPLACEMENT CHARACTER}" for each in text
-    )
-
-
-def _measure_width(text: str) -> int:
-    """Measure the columns that a text takes in a monospaced font."""
-    return sum(
-        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text
+def _wrap(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _TEXT_WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )

@@ -18,6 +18,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from traitlets import Bool, Enum, Unicode, observe
 
 from ensemble_notebook.cell.language.options import Options, format_option_help, parse_options
+from ensemble_notebook.cell.text.mistakes import CellError
 from ensemble_notebook.errors import RunInterrupted, ValidationError, did_you_mean
 from ensemble_notebook.notebook.magics.warm_up import WarmUp
 
@@ -100,6 +101,25 @@ class EnsembleMagics(Magics):
         if options.wants_help:
             _write(format_option_help())
             return
+        try:
+            self._execute(cell, options)
+        except CellError as error:
+            self._show_mistakes(error)
+            raise
+
+    ensemble.__doc__ = format_option_help()
+
+    def _show_mistakes(self, error: CellError) -> None:
+        """Show mistakes on the page where somebody sees one; elsewhere the error has them as text (C14)."""
+        from ensemble_notebook.notebook.live.display_mode import has_reader
+
+        assert self.shell is not None
+        if has_reader(self.shell):
+            from ensemble_notebook.notebook.live.mistake_page import display_mistakes
+
+            display_mistakes(error)
+
+    def _execute(self, cell: str, options: Options) -> None:
         read = self._read(cell, options)
         if options.is_dry_run:
             self._show_plan(read)
@@ -107,8 +127,6 @@ class EnsembleMagics(Magics):
             self._names[options.out] = read.build(self._names)
         else:
             self._run(read.build(self._names), read.inputs, options)
-
-    ensemble.__doc__ = format_option_help()
 
     def _read(self, text: str, options: Options) -> Cell:
         """Read a cell; imports and evaluates nothing (C4)."""
