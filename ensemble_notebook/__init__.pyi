@@ -16,6 +16,7 @@ from .domain.definitions.enums import DelegationPriority as DelegationPriority
 from .domain.definitions.enums import DelegationStatus as DelegationStatus
 from .domain.definitions.enums import ErrorStrategy as ErrorStrategy
 from .domain.definitions.enums import ExitReason as ExitReason
+from .domain.definitions.enums import OnExhausted as OnExhausted
 from .domain.definitions.enums import OnTimeout as OnTimeout
 from .domain.definitions.enums import PhaseStatus as PhaseStatus
 from .domain.definitions.enums import ReviewPolicy as ReviewPolicy
@@ -103,6 +104,7 @@ from .errors import CircularDependencyError as CircularDependencyError
 from .errors import ConstraintViolationError as ConstraintViolationError
 from .errors import DeadlineExceededError as DeadlineExceededError
 from .errors import EnsembleError as EnsembleError
+from .errors import FallbackFailedError as FallbackFailedError
 from .errors import GuardrailViolationError as GuardrailViolationError
 from .errors import MaxIterationsExceededError as MaxIterationsExceededError
 from .errors import OutputParsingError as OutputParsingError

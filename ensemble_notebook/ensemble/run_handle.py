@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import logging
+import random
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final
 
@@ -164,7 +165,7 @@ class RunHandle:
         delivery = ListenerDelivery((*self._ensemble.listeners, *self._setting.listeners))
         log = RunLogger(self._spec.graph, is_verbose=self._ensemble.verbose)
         self._stream = EventStream(self.run_id, self._clock, [log.put, delivery.put, *sinks])
-        driver = self._driver = Driver(self._spec, self._source, self._stream, self._clock)
+        driver = self._driver = Driver(self._spec, self._source, self._stream, self._clock, random.random)
         timer = None
         if self._setting.timeout is not None:
             timer = loop.call_later(self._setting.timeout, driver.stop, ExitReason.TIMEOUT)

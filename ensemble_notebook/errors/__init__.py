@@ -11,6 +11,7 @@
     │   └── PhaseExecutionError                 at least one phase failed; unrelated ones ran
     ├── ConstraintViolationError (RuntimeError) a required worker never succeeded
     ├── AgentExecutionError (RuntimeError)      an agent's model could not answer
+    ├── FallbackFailedError (RuntimeError)      a task's own worker failed, and then its fallback
     ├── ToolExecutionError (RuntimeError)       a handler, or a tool as handler, reported a failure
     ├── MaxIterationsExceededError (RuntimeError)  an agent kept calling tools
     ├── OutputParsingError (ValueError)         no reply fits the output type
@@ -45,6 +46,7 @@ from ensemble_notebook.errors.execution_errors import (
     BudgetExceededError,
     ConstraintViolationError,
     DeadlineExceededError,
+    FallbackFailedError,
     GuardrailViolationError,
     MaxIterationsExceededError,
     OutputParsingError,
@@ -74,6 +76,7 @@ __all__ = [
     "DeadlineExceededError",
     "DescribedObject",
     "EnsembleError",
+    "FallbackFailedError",
     "GuardrailViolationError",
     "MaxIterationsExceededError",
     "OutputParsingError",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ensemble_notebook.errors.base import EnsembleError
+from ensemble_notebook.errors.base import EnsembleError, summarize_error
 
 _SHOWN_ARGUMENTS = 200
 
@@ -59,6 +59,23 @@ class AgentExecutionError(EnsembleError, RuntimeError):
         super().__init__(message)
         self.agent_role = agent_role
         self.task_description = task_description
+
+
+class FallbackFailedError(EnsembleError, RuntimeError):
+    """A task's own worker failed, and then its fallback, too (E31). The cause is the fallback's error.
+
+    Attributes:
+        first_error: what the task's own worker failed with, with its causes.
+        fallback_error: what the fallback failed with.
+    """
+
+    def __init__(
+        self, role: str, first_error: BaseException, fallback_role: str, fallback_error: BaseException
+    ) -> None:
+        self.first_error = first_error
+        self.fallback_error = fallback_error
+        first, second = (summarize_error(each).rstrip(".") for each in (first_error, fallback_error))
+        super().__init__(f"{role} failed: {first}. Then the fallback {fallback_role} failed, too: {second}.")
 
 
 class ToolExecutionError(EnsembleError, RuntimeError):

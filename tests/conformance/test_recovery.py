@@ -58,14 +58,16 @@ def test_e30_a_transient_fault_is_tried_again_visibly(server: OpenAIServer, llm:
     output = run(Task.of("Cook"), llm=llm)
     assert output.raw == "Soup."
     (retried,) = of(output, LlmCallRetried)
-    assert (retried.attempt, retried.delay_s) == (1, 1.0)
+    assert retried.attempt == 1
+    assert 1.0 <= retried.delay_s <= 1.25
     assert len(of(output, LlmAttemptStarted)) == len(server.requests) == 2
 
 
 def test_e30_a_longer_wait_that_the_server_asks_for_is_kept(server: OpenAIServer, llm: str) -> None:
     server.script(Answer.status(429, retry_after=1.5), Answer("Soup."))
     (retried,) = of(run(Task.of("Cook"), llm=llm), LlmCallRetried)
-    assert (retried.delay_s, retried.reason) == (1.5, "429")
+    assert retried.reason == "429"
+    assert 1.5 <= retried.delay_s <= 1.875
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404])

@@ -198,7 +198,7 @@ def test_a_reviewer_is_told_how_to_answer_unless_its_text_says_so_e28() -> None:
         return graph.phases[0].reviewer.task.expected_output
 
     told = expected(Task.of("Judge", "A verdict."))
-    assert told.startswith("A verdict.\n\nBegin your answer with one of these: `APPROVE`")
+    assert told.startswith("A verdict.\n\nBegin your answer with one of these three words: `APPROVE`")
     assert expected(Task.of("Say APPROVE or REJECT: why", "A verdict.")) == "A verdict."
 
 

@@ -311,11 +311,24 @@ def test_a_reviewer_is_no_task_of_the_ensemble_e28() -> None:
     )
 
 
-@pytest.mark.parametrize("field, value", [("context", ["a"]), ("when", Condition("a", equals="x"))])
-def test_a_reviewer_gets_the_outputs_of_its_phase_and_nothing_else_e28(field: str, value: Any) -> None:
-    one = Phase.of("one", task("a"), review=Task.of("Judge", **{field: value}))
+def test_a_reviewer_has_no_condition_e28() -> None:
+    one = Phase.of("one", task("a"), review=Task.of("Judge", when=Condition("a", equals="x")))
     assert str(refusal(EnsembleDefinition(phases=[one]))) == (
-        f"The reviewer of phase 'one' has a {field}; it gets the outputs of its phase."
+        "The reviewer of phase 'one' has a when; a phase is reviewed whenever it is done."
+    )
+
+
+def test_a_reviewer_reads_tasks_of_its_phase_or_of_one_before_it_e28() -> None:
+    def phases(reads: str) -> EnsembleDefinition:
+        judge = Task.of("Judge", context=[reads])
+        one, two = Phase.of("one", task("a")), Phase.of("two", task("b"), after=["one"], review=judge)
+        return EnsembleDefinition(phases=[one, two, Phase.of("three", task("c"))])
+
+    for reads in ("a", "b"):
+        assert check_ensemble(phases(reads))[1] == ()
+    assert str(refusal(phases("c"))) == (
+        "Task 'two.review' in phase 'two' reads 'c' of phase 'three', which does not come before it. "
+        "Add 'three' to the 'after' of phase 'two'."
     )
 
 

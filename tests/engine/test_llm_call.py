@@ -34,6 +34,7 @@ from ensemble_notebook.engine.limits.budget_account import get_account
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, RateLimitTimeoutError
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
+from tests.support.drive import no_extra
 
 
 class BusyError(Exception):
@@ -111,7 +112,7 @@ class Run:
 
     async def ask(self, model: Model, limits: RequestLimits | None = None) -> ModelReply:
         port: ChatPort = model
-        caller = LlmCaller(self.agent, "t", port, streams=False, limits=limits or self.limits)
+        caller = LlmCaller(self.agent, "t", port, streams=False, draw=no_extra, limits=limits or self.limits)
         return await caller.ask(model, SpanEmitter(self.stream, "r"))
 
     def together(self, *calls: Coroutine[Any, Any, Any]) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, PhaseStatus, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
-from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest, Verdict
+from ensemble_notebook.domain.definitions.review import Review, ReviewDecision, ReviewRequest, Verdict
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import (
@@ -32,8 +33,8 @@ from ensemble_notebook.domain.events import (
     Warned,
 )
 from ensemble_notebook.engine.run.driver import CANCELLATION_LIMIT_S
-from ensemble_notebook.engine.run.phase_review import to_decision
-from ensemble_notebook.errors import BudgetExceededError, ReviewRejectedError
+from ensemble_notebook.engine.run.review_answer import UndecidedError, read_answer
+from ensemble_notebook.errors import BudgetExceededError, ReviewRejectedError, ValidationError
 from tests.support.drive import PARALLEL, drive, drive_for_real, fails, only, task, works
 
 APPROVE = ReviewDecision.approve()
@@ -249,6 +250,144 @@ def test_a_reviewer_that_says_itself_how_it_answers_is_left_as_it_is_e28() -> No
     assert seen == ["APPROVE or REJECT: why"]
 
 
+def test_an_answer_that_decides_nothing_is_asked_for_once_more_with_the_three_words_e28() -> None:
+    reviewer, seen = reviewing("I can't APPROVE this", "RETRY: be bolder", "", "APPROVE")
+    result, events = drive(draft(reviewer, inputs={"topic": "it"}))
+    assert [(given.attempt, given.previous) for given in seen] == [
+        (1, None),
+        (2, "I can't APPROVE this"),
+        (1, None),
+        (2, ""),
+    ]
+    (why,) = seen[1].feedback
+    assert all(word in why for word in ("decides nothing", "`APPROVE`", "`RETRY: `", "`REJECT: `", "outline, write"))
+    assert [each.decision for each in of(events, ReviewAnswered)] == [RETRY, APPROVE]
+    assert result.status is RunStatus.COMPLETED
+
+
+@pytest.mark.parametrize(
+    "answers_, told",
+    [(("Hm.", "I am not sure."), "it said 'I am not sure.'"), (("", " "), "it gave an empty answer")],
+)
+def test_a_reviewer_that_decides_nothing_twice_rejects_and_is_quoted_e28(answers_: Any, told: str) -> None:
+    reviewer, seen = reviewing(*answers_)
+    result, _ = drive(draft(reviewer, inputs={"topic": "it"}))
+    (failure,) = result.failures
+    reason = f"asked twice, the reviewer decided nothing: {told}"
+    assert str(failure.error) == f"Phase 'draft' was rejected by its review: {reason}"
+    assert len(seen) == 2
+
+
+def test_a_reviewer_reads_what_its_context_says_in_place_of_its_phase_e28() -> None:
+    reviewer, seen = reviewing("APPROVE")
+    reviewer = replace(reviewer, context=["fact", "write"])
+    phases = [
+        Phase.of("find", task("fact"), task("other")),
+        Phase.of("draft", task("outline"), task("write", "outline"), after=["find"], review=reviewer),
+    ]
+    _, events = drive(EnsembleDefinition(phases=phases, inputs={"topic": "it"}))
+    assert [each.name for each in seen[0].context] == ["fact", "write"]
+    assert only(events, ReviewRequested).request.text == "### fact\nfact done\n\n### write\nwrite done"
+
+
+def test_a_reviewer_that_reads_what_is_not_there_in_time_is_refused_e28() -> None:
+    late = Phase.of("later", task("copy"), after=["draft"])
+    made = [Phase.of("draft", task("write"), review=task("judge", "copy")), late]
+    with pytest.raises(ValidationError, match="reads 'copy' of phase 'later', which does not come before"):
+        drive(EnsembleDefinition(phases=made))
+    with pytest.raises(ValidationError, match="which is not there"):
+        drive(draft(task("judge", "nothing")))
+
+
+# --- feedback for some of the tasks ---
+
+
+@pytest.mark.parametrize("how", ["function", "task"])
+def test_feedback_for_some_tasks_has_them_and_their_dependents_done_again_e46(how: str) -> None:
+    seen: dict[str, list[TaskInput]] = {}
+
+    async def write(given: TaskInput) -> str:
+        seen.setdefault(given.name, []).append(given)
+        return f"{given.name} {given.attempt}"
+
+    review: Any = answers(ReviewDecision.retry({"a": "shorter"}), ReviewDecision.retry("bolder"), APPROVE)
+    if how == "task":
+        review, _ = reviewing("RETRY a: shorter", "RETRY: bolder", "APPROVE")
+    tasks = [task("a", handler=write), task("b", "a", handler=write), task("c", handler=write)]
+    made = EnsembleDefinition(phases=[Phase.of("p", *tasks, workflow=PARALLEL, review=review)], inputs={"topic": "it"})
+    result, events = drive(made)
+    assert {each.name: each.raw for each in result.outputs.values()} == {"a": "a 3", "b": "b 3", "c": "c 2"}
+    told = {name: [(each.attempt, each.feedback, each.previous) for each in given] for name, given in seen.items()}
+    assert told == {
+        "a": [(1, (), None), (2, ("shorter",), "a 1"), (3, ("shorter", "bolder"), "a 2")],
+        "b": [(1, (), None), (2, (), "b 1"), (3, ("bolder",), "b 2")],
+        "c": [(1, (), None), (2, ("bolder",), "c 1")],
+    }
+    assert [(each.attempt, each.tasks) for each in of(events, PhaseRetried)] == [(2, ("a", "b")), (3, ("a", "b", "c"))]
+
+
+def test_a_function_that_addresses_a_task_that_is_not_there_is_told_the_valid_ones_e46() -> None:
+    result, _ = drive(draft(answers(ReviewDecision.retry({"writ": "shorter"}))))
+    (failure,) = result.failures
+    assert str(failure.error) == (
+        "The review of phase 'draft' broke: The retry addresses 'writ', which is no task of phase 'draft'. "
+        "Did you mean 'write'? Its tasks are 'outline', 'write'."
+    )
+
+
+# --- no retry left ---
+
+
+def test_keep_goes_on_with_the_last_outputs_and_a_warning_e28() -> None:
+    result, events = drive(draft(PhaseReview(answers(RETRY), max_retries=1, on_exhausted="keep")))
+    assert [each.name for each in result.outputs.values()] == ["outline", "write", "copy"]
+    message = "Phase 'draft' was sent back by its review and has no retry left; its last outputs are kept: be bolder"
+    assert only(events, Warned).message == message
+    assert (result.status, result.failures) == (RunStatus.COMPLETED_WITH_WARNINGS, [])
+    assert sum(each.task == "write" for each in of(events, TaskStarted)) == 2
+
+
+@pytest.mark.parametrize("answer", [REJECT, None, ReviewDecision.retry({"x": "y"})])
+def test_keep_covers_exhausted_retries_only_e28(answer: Any) -> None:
+    result, _ = drive(draft(PhaseReview(answers(answer), on_exhausted="keep")))
+    assert [each.name for each in result.failures] == ["draft"]
+    assert result.status is RunStatus.FAILED
+
+
+# --- a reviewer that is reviewed ---
+
+
+@pytest.mark.parametrize("why", ["budget", "leaving"])
+def test_a_reviewer_s_answer_that_was_sent_back_and_can_t_be_redone_decides_nothing_e28_e36(why: str) -> None:
+    refusal = BudgetExceededError("This call does not fit.", budget=Budget(max_tokens=1), limit="max_tokens")
+    asked: list[ReviewRequest] = []
+
+    async def person(request: ReviewRequest) -> ReviewDecision:
+        asked.append(request)
+        if request.subject == "output":
+            return ReviewDecision.retry("look again") if len(asked) == 1 else ReviewDecision.exit_early()
+        return APPROVE
+
+    async def judge(given: TaskInput) -> str:
+        if given.attempt == 2 and why == "budget":
+            raise refusal
+        return "APPROVE"
+
+    reviewer = Task.of("Judge", handler=judge, review=Review("after"))
+    result, events = drive(draft(reviewer, review_handler=person))
+    ended = only(events, PhaseEnded)
+    if why == "leaving":  # who leaves instead of deciding is content with the answer, and with the phase (E27)
+        assert (ended.status, result.status) == (PhaseStatus.COMPLETED, RunStatus.EXITED_EARLY)
+        return
+    kept = next(each for each in of(events, TaskCompleted) if each.task == "draft.review")
+    assert kept.output.raw == "APPROVE"
+    last = of(events, ReviewAnswered)[-1]
+    assert (last.decision, last.status, last.error) == (None, SpanStatus.SKIPPED, refusal)
+    assert (ended.status, ended.is_cancelled) == (PhaseStatus.FAILED, True)
+    assert (result.status, result.failures) == (RunStatus.BUDGET_EXCEEDED, [])
+    assert [each.name for each in result.outputs.values()] == ["outline", "write"]
+
+
 def test_a_task_that_rejects_is_named_by_its_role_e28() -> None:
     reviewer, _ = reviewing("REJECT: too dull")
     result, _ = drive(draft(reviewer, inputs={"topic": "it"}))
@@ -291,11 +430,11 @@ def test_a_reviewer_takes_a_place_and_says_how_long_it_waited_e21() -> None:
     "answer, decision",
     [
         ("APPROVE", APPROVE),
-        ("Looks fine to me.", APPROVE),
-        ("", APPROVE),
-        ("I would RETRY: no", APPROVE),
-        ("RETRYING: no", APPROVE),
-        ("REJECTED", APPROVE),
+        ("**APPROVE**", APPROVE),
+        ("Approve.", APPROVE),
+        ("approve, though I would RETRY: the end", APPROVE),
+        ("## APPROVE\nWell done.", APPROVE),
+        ("'Approve'", APPROVE),
         ("RETRY: be bolder", RETRY),
         (" \nRETRY : be bolder\n", RETRY),
         ("retry: be bolder", RETRY),
@@ -305,10 +444,67 @@ def test_a_reviewer_takes_a_place_and_says_how_long_it_waited_e21() -> None:
         ("RETRY", ReviewDecision.retry("")),
         ("REJECT: too dull", REJECT),
         ("REJECT", ReviewDecision.reject("")),
+        ("> **Reject** - too dull", REJECT),
+        ("RETRY be bolder", RETRY),
+        ("RETRY: say 'hi'", ReviewDecision.retry("say 'hi'")),
+        ("RETRY the second part: be bolder", ReviewDecision.retry("the second part: be bolder")),
+        ("RETRY: be bolder\nRetry it until it works", ReviewDecision.retry("be bolder\nRetry it until it works")),
+        ("RETRY draft: shorter", ReviewDecision.retry({"draft": "shorter"})),
+        ("**RETRY draft**: shorter", ReviewDecision.retry({"draft": "shorter"})),
+        ("Retry `Draft`: shorter\nand kinder", ReviewDecision.retry({"draft": "shorter\nand kinder"})),
+        (
+            "- RETRY draft: shorter\n- RETRY the title: wittier",
+            ReviewDecision.retry({"draft": "shorter", "the title": "wittier"}),
+        ),
+        (
+            "RETRY: be bolder\nRETRY draft: shorter",
+            ReviewDecision.retry({"draft": "be bolder\nshorter", "the title": "be bolder"}),
+        ),
     ],
 )
-def test_what_a_reviewer_s_words_mean_e28(answer: str, decision: ReviewDecision) -> None:
-    assert to_decision(answer) == decision
+def test_what_a_reviewer_s_words_mean_e28_e46(answer: str, decision: ReviewDecision) -> None:
+    assert read_answer(answer, ["draft", "the title"]) == decision
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Looks fine to me.",
+        "I can't APPROVE this",
+        "I would RETRY: no",
+        "RETRYING: no",
+        "REJECTED",
+        "Approved",
+        "APPROVE_ALL",
+    ],
+)
+def test_an_answer_that_begins_with_none_of_the_three_words_decides_nothing_e28(answer: str) -> None:
+    with pytest.raises(UndecidedError, match=r"^Your answer decides nothing. Begin your answer with one of"):
+        read_answer(answer, ["draft"])
+
+
+@pytest.mark.parametrize("answer", ["", " \n", "**", "---"])
+def test_silence_decides_nothing_e28(answer: str) -> None:
+    with pytest.raises(UndecidedError, match=r"^Your answer was empty. Begin"):
+        read_answer(answer, ["draft"])
+
+
+def test_feedback_for_a_task_that_is_not_there_decides_nothing_and_names_those_that_are_e46() -> None:
+    with pytest.raises(UndecidedError, match=r"no task 'titel'. Did you mean 'title'.*The tasks are: draft, title."):
+        read_answer("RETRY draft: shorter\nRETRY titel: wittier", ["draft", "title"])
+
+
+@given(st.text(max_size=60), st.lists(st.sampled_from(["a", "b c", "RETRY"]), min_size=1, max_size=3, unique=True))
+def test_any_text_is_a_decision_or_decides_nothing_e28(text: str, tasks: list[str]) -> None:
+    for answer in (text, f"RETRY {text}", f"**RETRY** a: {text}\nRETRY {text}:"):
+        try:
+            decision = read_answer(answer, tasks)
+        except UndecidedError:
+            continue
+        assert decision.verdict is not Verdict.APPROVE or answer.strip(" \t\r\n*_`\"'#>~-").upper().startswith(
+            "APPROVE"
+        )
+        assert {name for name, _ in decision.addressed} <= set(tasks)
 
 
 # --- leaving and stopping ---
@@ -335,8 +531,8 @@ def test_functions_that_review_are_asked_one_at_a_time_e27() -> None:
 
 
 def test_tasks_that_review_work_side_by_side() -> None:
-    phases = [Phase.of(name, task(f"{name}_task"), review=task("judge", handler=works(3))) for name in "abc"]
-    _, events = drive(EnsembleDefinition(phases=phases))
+    phases = [Phase.of(name, task(f"{name}_task"), review=reviewing("APPROVE", seconds=3)[0]) for name in "abc"]
+    _, events = drive(EnsembleDefinition(phases=phases, inputs={"topic": "it"}))
     assert events[-1].offset_s == 4
 
 

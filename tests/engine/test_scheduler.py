@@ -582,13 +582,44 @@ def test_a_phase_ends_once_its_review_approves_e28() -> None:
 def test_a_phase_that_is_sent_back_does_all_its_tasks_again_e28() -> None:
     scheduler = reviewed()
     drafted(scheduler)
-    assert scheduler.handle(PhaseSentBack(0)) == [RetryPhase(0), StartTask(0)]
+    assert scheduler.handle(PhaseSentBack(0)) == [RetryPhase(0, (0, 1)), StartTask(0)]
     assert scheduler.handle(TaskSucceeded(0)) == [SkipTask(1, "condition not met"), ReviewPhase(0)]
     assert scheduler.handle(PhaseApproved(0)) == [
         EndPhase(0, DONE, is_cancelled=False),
         StartPhase(1),
         SkipTask(2, "needs 'b', which was skipped"),
         EndPhase(1, DONE, is_cancelled=False),
+    ]
+
+
+def test_feedback_for_some_tasks_has_them_and_their_dependents_done_again_e46() -> None:
+    tasks = [task("a"), task("b", "a"), task("c"), task("d", "b"), task("e", when=says("c"))]
+    for workflow in (Workflow.SEQUENTIAL, Workflow.PARALLEL):
+        scheduler = Scheduler(phased(Phase.of("p", *tasks, workflow=workflow, review=approve)), FAST)
+        scheduler.handle(RunStartRequested())
+        for index in range(4):
+            scheduler.handle(TaskSucceeded(index, frozenset({0})))
+        assert scheduler.handle(TaskSucceeded(4)) == [ReviewPhase(0)]
+        assert scheduler.handle(PhaseSentBack(0, frozenset({1}))) == [RetryPhase(0, (1, 3)), StartTask(1)]
+        assert scheduler.handle(TaskSucceeded(1)) == [StartTask(3)]
+        assert scheduler.handle(TaskSucceeded(3)) == [ReviewPhase(0)]
+        # What was decided on an output that is kept still holds, and a new output is decided on anew.
+        assert scheduler.handle(PhaseSentBack(0, frozenset({4}))) == [RetryPhase(0, (4,)), StartTask(4)]
+        assert scheduler.handle(TaskSucceeded(4)) == [ReviewPhase(0)]
+        assert scheduler.handle(PhaseSentBack(0, frozenset({2}))) == [RetryPhase(0, (2, 4)), StartTask(2)]
+        assert scheduler.handle(TaskSucceeded(2)) == [SkipTask(4, "condition not met"), ReviewPhase(0)]
+
+
+def test_a_task_that_fails_when_it_is_done_again_fails_its_phase_e46() -> None:
+    scheduler = Scheduler(phased(Phase.of("p", task("a"), task("b"), task("c", "b"), review=approve)), FAST)
+    scheduler.handle(RunStartRequested())
+    for index in range(3):
+        scheduler.handle(TaskSucceeded(index))
+    scheduler.handle(PhaseSentBack(0, frozenset({1})))
+    assert scheduler.handle(TaskEndedWithoutOutput(1)) == [
+        SkipTask(2, "needs 'b', which failed"),
+        EndPhase(0, FAILED, is_cancelled=False),
+        EndRun(),
     ]
 
 
@@ -729,7 +760,13 @@ def told(draw: st.DrawFn, made: EnsembleDefinition) -> tuple[Graph, Script]:
     pairs = st.tuples(st.integers(0, len(graph.tasks) - 1), st.integers(1, 4))
     numbers = st.tuples(st.integers(0, max(len(graph.conditions) - 1, 0)), st.integers(1, 4))
     words = st.lists(st.sampled_from(["retry", "retry", "approve", "reject"]), max_size=3)
+    addresses = {
+        (phase.index, attempt): draw(st.none() | st.sets(st.sampled_from(phase.tasks), min_size=1))
+        for phase in graph.phases
+        for attempt in (1, 2, 3)
+    }
     script = Script(
+        addresses=addresses,
         fail=draw(st.sets(pairs, max_size=3)),
         hold=draw(st.sets(numbers)),
         verdicts={phase.index: draw(words) for phase in graph.phases},
@@ -748,14 +785,11 @@ class Story:
         self.log: list[Command] = []
         self.under_way: list[tuple[str, int]] = []
         self.attempts = dict.fromkeys(range(len(graph.phases)), 1)
+        self.runs: dict[int, int] = dict.fromkeys(range(len(graph.tasks)), 1)
         self.tasks: dict[int, Fate | str] = {}
         self.phases: dict[int, PhaseStatus | str] = {}
         self.is_closed = False
         self.tell(RunStartRequested())
-
-    def attempt(self, index: int) -> int:
-        phase = self.graph.tasks[index].phase
-        return 1 if phase is None else self.attempts[phase]
 
     def tell(self, scheduler_input: SchedulerInput) -> None:
         for command in self.scheduler.handle(scheduler_input):
@@ -778,11 +812,13 @@ class Story:
                 assert not self.is_closed
                 assert all(each in self.tasks for each in self.graph.phases[index].tasks)
                 self.under_way.append(("review", index))
-            case RetryPhase(index):
+            case RetryPhase(index, tasks):
                 assert not self.is_closed
+                assert set(tasks) == self.script.list_redone(self.graph, index, self.attempts[index])
                 self.attempts[index] += 1
-                for each in self.graph.phases[index].tasks:
+                for each in tasks:
                     del self.tasks[each]
+                    self.runs[each] = self.attempts[index]
             case StartPhase(index):
                 assert not self.is_closed
                 assert index not in self.phases
@@ -799,14 +835,20 @@ class Story:
         """One of the things under way comes to its end."""
         kind, index = self.under_way.pop(which)
         if kind == "task":
-            attempt = self.attempt(index)
+            attempt = self.runs[index]
             has_failed = (index, attempt) in self.script.fail
             self.tasks[index] = "failed" if has_failed else "done"
             held = self.script.held(self.graph, index, attempt)
             self.tell(TaskEndedWithoutOutput(index) if has_failed else TaskSucceeded(index, held))
         else:
-            words = {"approve": PhaseApproved, "retry": PhaseSentBack, "reject": PhaseRejected}
-            self.tell(words[self.script.verdict(index, self.attempts[index])](index))
+            attempt = self.attempts[index]
+            addressed = self.script.addresses.get((index, attempt))
+            words: dict[str, SchedulerInput] = {
+                "approve": PhaseApproved(index),
+                "retry": PhaseSentBack(index, None if addressed is None else frozenset(addressed)),
+                "reject": PhaseRejected(index),
+            }
+            self.tell(words[self.script.verdict(index, attempt)])
 
     def go_on(self, data: st.DataObject, steps: int | None = None) -> None:
         while self.under_way and (steps is None or steps > 0):

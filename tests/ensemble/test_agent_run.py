@@ -159,7 +159,8 @@ def test_429_waits_as_long_as_the_server_asks_and_each_attempt_is_seen(server: O
     server.script(Answer.status(429, retry_after=1.2), "Soup.")
     output = one_task(llm).run()
     (retried,) = of_kind(output, LlmCallRetried)
-    assert (retried.reason, retried.delay_s) == ("429", 1.2)
+    assert retried.reason == "429"
+    assert 1.2 <= retried.delay_s <= 1.5
     assert [event.status for event in of_kind(output, LlmAttemptEnded)] == [SpanStatus.ERROR, SpanStatus.OK]
     assert server.requests[1].opened_at - server.requests[0].opened_at >= 1.2
     attempts = output.frames.attempts
@@ -301,7 +302,7 @@ def test_a_server_that_turns_out_to_want_a_key_is_told_with_the_variable_for_it(
 
 def test_a_task_out_of_time_between_two_attempts_says_so_e38(server: OpenAIServer, llm: str) -> None:
     server.script(Answer(status_code=429, retry_after=30))
-    with pytest.raises(TaskExecutionError, match="running was: a wait of 30 s before a request to test-model"):
+    with pytest.raises(TaskExecutionError, match=r"running was: a wait of 3[0-9.]+ s before a request to test-model"):
         Ensemble(tasks=[Task.of("Make dinner", timeout=0.3)], llm=llm).run()
 
 

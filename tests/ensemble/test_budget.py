@@ -29,6 +29,7 @@ from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, ValidationError
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.trace.folding.prices import calculate_price
+from tests.support.drive import no_extra
 from tests.support.openai_server import Answer, OpenAIServer, Request
 
 CALLERS = 200
@@ -108,7 +109,9 @@ class Crowd:
         pricing = functools.partial(calculate_price, rates=RATES)
         agent = Agent(role="Cook", goal="g", llm="local", max_retries=0)
         port = await source.prepare(model, print)
-        caller = LlmCaller(agent, "t", port, streams=False, limits=RequestLimits(self.budget, (), pricing))
+        caller = LlmCaller(
+            agent, "t", port, streams=False, draw=no_extra, limits=RequestLimits(self.budget, (), pricing)
+        )
         span = SpanEmitter(EventStream("r", SystemClock()), "r")
         asking = asyncio.ensure_future(caller.ask(port.open("s", prompt), span))
         done, _ = await asyncio.wait([asking], timeout=patience)

@@ -89,7 +89,7 @@ def test_feedback_of_a_retry_stands_in_the_next_prompt() -> None:
     assert output.raw == "Please be so kind and pay."
     prompts = [each.user_prompt for each in output.events if type(each).__name__ == "TaskInputPrepared"]
     assert "Revision" not in prompts[0]
-    assert "## Revision Instructions (Attempt 2)\nBe kind.\n\n## Task" in prompts[1]
+    assert "## Revision Instructions (Attempt 2)\nBe kind.\n\n### Previous Output\nPay now!\n\n## Task" in prompts[1]
     retried = [each for each in output.events if isinstance(each, TaskRetried)]
     assert [(each.attempt, each.feedback) for each in retried] == [(2, "Be kind.")]
     assert output.metrics.llm_call_count == 2

@@ -124,7 +124,8 @@ def test_feedback_goes_into_the_next_attempt_and_its_output_replaces_the_first_e
     output = ensemble.run(topic="tides")
     assert output["write"].raw == "Draft two."
     assert "## Revision Instructions" not in prompt(writing)
-    assert "## Revision Instructions (Attempt 2)\nbe bolder\n\n## Task\nWrite about tides" in prompt(writing, 1)
+    revision = "## Revision Instructions (Attempt 2)\nbe bolder\n\n### Previous Output\nDraft one."
+    assert f"{revision}\n\n## Task\nWrite about tides" in prompt(writing, 1)
     assert "### Writer: Write about tides\nDraft one." in prompt(judging)
     assert "Judge the draft about tides" in prompt(judging)
     assert output.status is RunStatus.COMPLETED

@@ -25,6 +25,11 @@ AFTERMATH_S = 60
 PARALLEL = Workflow.PARALLEL
 
 
+def no_extra() -> float:
+    """The random part of waits: none, so that tests know when things happen."""
+    return 0.0
+
+
 class NoModels:
     """A source of models that never has one ready."""
 
@@ -62,7 +67,7 @@ def driver_of(
         "manager_prompt": made.manager_prompt,
     }
     stream = EventStream("r", clock, sinks)
-    return Driver(RunSpec(**whole | order), source or NoModels(), stream, clock), stream.events
+    return Driver(RunSpec(**whole | order), source or NoModels(), stream, clock, no_extra), stream.events
 
 
 def drive(

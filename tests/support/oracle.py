@@ -20,12 +20,30 @@ BAD = ("failed", "missed")
 class Script:
     """How everything that starts will end: per task and attempt, and per phase the words of its reviewer.
 
-    `hold` are the conditions that hold, other than defaults, if their source is done.
+    `hold` are the conditions that hold, other than defaults, if their source is done. `addresses` are the tasks that a
+    wish to retry is meant for, by phase and attempt; None for all of them.
     """
 
     fail: set[tuple[int, int]] = field(default_factory=set)
     hold: set[tuple[int, int]] = field(default_factory=set)
     verdicts: Mapping[int, list[str]] = field(default_factory=dict)
+    addresses: Mapping[tuple[int, int], set[int] | None] = field(default_factory=dict)
+
+    def list_redone(self, graph: Graph, phase: int, attempt: int) -> set[int]:
+        """The tasks that a retry after this attempt has done again: those addressed, and what depends on them."""
+        everything = set(graph.phases[phase].tasks)
+        redone = self.addresses.get((phase, attempt))
+        if redone is None:
+            return everything
+        while True:
+            more = {
+                each
+                for each in everything - redone
+                if redone & {*graph.tasks[each].context, *graph.tasks[each].sources}
+            }
+            if not more:
+                return set(redone)
+            redone = redone | more
 
     def verdict(self, phase: int, attempt: int) -> str:
         """``approve``, ``retry`` or ``reject``."""
@@ -56,9 +74,19 @@ class Oracle:
         if attempt is None and phase is not None:
             self.phase(phase)
         attempt = attempt or self.attempts.get(-1 if phase is None else phase, 1)
+        attempt = self.last_run(index, attempt)
         if (index, attempt) not in self.tasks:
             self.tasks[index, attempt] = self._task(index, attempt)
         return self.tasks[index, attempt]
+
+    def last_run(self, index: int, attempt: int) -> int:
+        """The attempt of the phase, up to this one, in which a task was last done."""
+        phase = self.graph.tasks[index].phase
+        while (
+            phase is not None and attempt > 1 and index not in self.script.list_redone(self.graph, phase, attempt - 1)
+        ):
+            attempt -= 1
+        return attempt
 
     def phase(self, index: int) -> Fate:
         """Of a phase, its review included."""
@@ -92,7 +120,7 @@ class Oracle:
             return False
         far = self.graph.tasks[source].phase
         their_attempt = attempt if far == self.graph.tasks[index].phase else self.attempts.get(far or 0, 1)
-        return number in self.script.held(self.graph, source, their_attempt)
+        return number in self.script.held(self.graph, source, self.last_run(source, their_attempt))
 
     def _barred(self, index: int) -> Fate | None:
         """The fate of a phase that never opens."""
@@ -113,7 +141,7 @@ class Oracle:
         assert far is not None
         if self.phase(far) != "done" or self.task(source) != "done":
             return False
-        return number in self.script.held(self.graph, source, self.attempts[far])
+        return number in self.script.held(self.graph, source, self.last_run(source, self.attempts[far]))
 
     def _phase(self, index: int) -> Fate:
         if (outside := self._barred(index)) is not None:

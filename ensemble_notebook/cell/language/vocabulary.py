@@ -45,7 +45,7 @@ class ValueKind(Enum):
     BUDGET = "limits such as $0.50 or 20k tokens, or a mapping of them"
     WHEN = "a mapping of a task to what it must have said"
     REVIEW = "before, during, after, or a mapping with timing"
-    PHASE_REVIEW = "a reviewer, or a mapping with by and max_retries"
+    PHASE_REVIEW = "a reviewer, or a mapping with by, max_retries and on_exhausted"
     REVIEWER = "a function of this notebook, a task of the phase, or what is to be looked at"
     MEMORIES = "the name of a memory, or a list of names"
     STORE = "true, the path of a file, or a store of this notebook"
@@ -143,9 +143,7 @@ TASK_WORDS: Final[Words] = {
         "what the reply must fit, e.g. {title: str, score: int}",
         familiar=("output_pydantic", "output_json"),
     ),
-    "max_output_retries": Word(
-        ValueKind.WHOLE, "corrections asked for until the reply fits", familiar=("guardrail_max_retries",)
-    ),
+    "max_output_retries": Word(ValueKind.WHOLE, "corrections asked for until the reply fits"),
     "when": Word(ValueKind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
     "fallback": Word(ValueKind.WORKER, "the agent who takes over when the first one has finally failed"),
     "input_guardrails": Word(ValueKind.FUNCTIONS, "functions that may stop it before it starts", label="a guardrail"),
@@ -154,6 +152,15 @@ TASK_WORDS: Final[Words] = {
         "functions that may refuse its output",
         label="a guardrail",
         familiar=("guardrail", "guardrails"),
+    ),
+    "max_guardrail_retries": Word(
+        ValueKind.WHOLE,
+        "how often an output guardrail sends it back to its agent",
+        familiar=("guardrail_max_retries",),
+    ),
+    "max_retries": Word(
+        ValueKind.WHOLE,
+        "tries again after a passing failure of the model, in place of the agent's; of a handler, after any exception",
     ),
     "review": Word(ValueKind.REVIEW, "when a person is asked: before, during or after it", familiar=("human_input",)),
     "memory": Word(ValueKind.MEMORIES, "what it reads before and writes after"),
@@ -234,6 +241,7 @@ REVIEW_WORDS: Final[Words] = {
 PHASE_REVIEW_WORDS: Final[Words] = {
     "by": Word(ValueKind.REVIEWER, "who looks at the phase"),
     "max_retries": Word(ValueKind.WHOLE, "how often it may be sent back"),
+    "on_exhausted": Word(ValueKind.CHOICE, "fail, or keep: go on with the last outputs once no retry is left"),
 }
 CONSTRAINT_WORDS: Final[Words] = {
     "required_workers": Word(ValueKind.ROLES, "who must have done something"),

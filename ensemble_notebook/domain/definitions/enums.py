@@ -124,6 +124,16 @@ class OnTimeout(StrEnum):
 OnTimeoutName = Literal["exit_early", "continue", "fail"]
 
 
+class OnExhausted(StrEnum):
+    """What happens when the review of a phase sends it back and no retry is left (E28)."""
+
+    FAIL = "fail"
+    KEEP = "keep"
+
+
+OnExhaustedName = Literal["fail", "keep"]
+
+
 class DelegationPriority(StrEnum):
     """A hint for policies and views; the engine treats all alike."""
 

@@ -8,7 +8,7 @@ from typing import Any, TypedDict, Unpack
 
 from ensemble_notebook.domain.definitions.condition import Condition, normalize_conditions
 from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
-from ensemble_notebook.domain.definitions.enums import Workflow, WorkflowName
+from ensemble_notebook.domain.definitions.enums import OnExhausted, OnExhaustedName, Workflow, WorkflowName
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
 
@@ -17,13 +17,15 @@ from ensemble_notebook.domain.definitions.task import Task
 class PhaseReview(Definition):
     """A look at a phase once its tasks have completed (E28).
 
-    Fields: `by` (a task that reads the outputs of the phase and answers ``APPROVE``, ``RETRY: feedback`` or ``REJECT:
-    reason``, anything else approves; or a plain or async function ``(ReviewRequest) -> ReviewDecision``),
-    `max_retries` (how often the phase may be done again; after that a wish to retry rejects it).
+    Fields: `by` (a task that reads the outputs of the phase, or those of its own `context`, and answers ``APPROVE``,
+    ``RETRY: feedback``, ``RETRY task: feedback`` or ``REJECT: reason``; or a plain or async function ``(ReviewRequest)
+    -> ReviewDecision``), `max_retries` (how often the phase may be done again), `on_exhausted` (what a wish to retry
+    means after that: fail rejects the phase, keep goes on with its last outputs and a warning).
     """
 
     by: Task | ReviewHandler = field(kw_only=False)
     max_retries: int = 2
+    on_exhausted: Converted[OnExhausted, OnExhausted | OnExhaustedName] = converted(default=OnExhausted.FAIL)
 
     def __post_init__(self) -> None:
         """Check one review by itself."""
@@ -31,6 +33,7 @@ class PhaseReview(Definition):
         if not isinstance(by, Task) and (not callable(by) or isinstance(by, type)):
             raise self._refuse("by", f"PhaseReview by must be a task or a function, got {type(by).__name__}.")
         self._require_integer("max_retries", least=0)
+        self._make_enum("on_exhausted", OnExhausted)
 
 
 class PhaseFields(TypedDict, total=False):

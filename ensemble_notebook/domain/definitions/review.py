@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -30,6 +30,8 @@ class ReviewDecision(Record):
     Attributes:
         verdict: what is to happen.
         text: the edited text, the feedback of a retry, or the reason of a rejection; else empty.
+        addressed: of a retry of a phase that is not meant for all of its tasks: pairs of a task's name and what that
+            task is to do better. `text` says the same in lines.
 
     Raises:
         ValidationError: the text is none.
@@ -37,12 +39,14 @@ class ReviewDecision(Record):
 
     verdict: Verdict
     text: str = ""
+    addressed: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        """Check the text: it goes into outputs and prompts."""
-        text: object = self.text
-        if not isinstance(text, str):
-            raise ValidationError(f"ReviewDecision.{self.verdict} takes a text, got {type(text).__name__}.")
+        """Check the texts: they go into outputs and prompts."""
+        for text in (self.text, *(each for pair in self.addressed for each in pair)):
+            found: object = text
+            if not isinstance(found, str):
+                raise ValidationError(f"ReviewDecision.{self.verdict} takes a text, got {type(found).__name__}.")
 
     @classmethod
     def approve(cls) -> ReviewDecision:
@@ -55,9 +59,19 @@ class ReviewDecision(Record):
         return cls(verdict=Verdict.EDIT, text=text)
 
     @classmethod
-    def retry(cls, feedback: str) -> ReviewDecision:
-        """Do it again; the feedback goes into the next attempt as ``## Revision Instructions``."""
-        return cls(verdict=Verdict.RETRY, text=feedback)
+    def retry(cls, feedback: str | Mapping[str, str]) -> ReviewDecision:
+        """Do it again; the feedback goes into the next attempt as ``## Revision Instructions`` (E46).
+
+        Args:
+            feedback: for all; or, in the review of a phase, names of its tasks with what each is to do better. Those
+                tasks and the ones that depend on them are done again, the others keep their outputs.
+        """
+        if not isinstance(feedback, Mapping):
+            return cls(verdict=Verdict.RETRY, text=feedback)
+        if not feedback:
+            raise ValidationError("ReviewDecision.retry({}) names no task. Name one, or give a text that is for all.")
+        text = "\n".join(f"{name}: {each}" for name, each in feedback.items())
+        return cls(verdict=Verdict.RETRY, text=text, addressed=tuple(feedback.items()))
 
     @classmethod
     def reject(cls, reason: str) -> ReviewDecision:
@@ -68,6 +82,24 @@ class ReviewDecision(Record):
     def exit_early(cls) -> ReviewDecision:
         """End the run: what is running finishes, nothing new starts (E27)."""
         return cls(verdict=Verdict.EXIT_EARLY)
+
+
+def explain_answers(tasks: Sequence[str] = ()) -> str:
+    """How a task that reviews a phase must answer (E28, E46), for its prompt.
+
+    Args:
+        tasks: names of the tasks of the phase.
+    """
+    text = (
+        "Begin your answer with one of these three words: `APPROVE`, or `RETRY: ` and what is to be done better, or "
+        "`REJECT: ` and the reason."
+    )
+    if len(tasks) < 2:
+        return text
+    return (
+        f"{text} To have only some of the tasks done again, write one line for each: `RETRY {tasks[0]}: ` and what it "
+        f"is to do better. The tasks are: {', '.join(tasks)}."
+    )
 
 
 ReviewSubject = Literal["task", "output", "tool", "question", "phase"]
@@ -88,6 +120,7 @@ class ReviewRequest(Record):
         verdicts: the decisions that make sense here, the first one being the plain "go on".
         timeout: seconds until `on_timeout` decides; None waits for ever.
         on_timeout: what happens then.
+        tasks: names of the tasks that the feedback of a retry may address; empty where it is for one task anyway.
     """
 
     subject: ReviewSubject
@@ -99,6 +132,7 @@ class ReviewRequest(Record):
     verdicts: tuple[Verdict, ...] = (Verdict.APPROVE, Verdict.EDIT, Verdict.RETRY, Verdict.REJECT, Verdict.EXIT_EARLY)
     timeout: float | None = 300.0
     on_timeout: OnTimeout = OnTimeout.EXIT_EARLY
+    tasks: tuple[str, ...] = ()
 
 
 ReviewHandler = Callable[[ReviewRequest], ReviewDecision | Awaitable[ReviewDecision]]

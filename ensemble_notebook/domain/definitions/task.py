@@ -56,6 +56,8 @@ class TaskFields(TypedDict, total=False):
     timeout: float | None
     output_type: type[Any] | Mapping[str, Any] | None
     max_output_retries: int
+    max_retries: int | None
+    max_guardrail_retries: int
     when: Sequence[Condition] | Condition | None
     fallback: Agent | None
     input_guardrails: Sequence[InputGuardrail] | InputGuardrail
@@ -78,7 +80,10 @@ class Task(ConditionSource):
     (corrections asked for until it does), `when` (a `Condition`, or a list of which any may hold), `fallback` (an
     agent that takes over once the own one has finally failed), `input_guardrails` and `output_guardrails` (functions
     that may stop the task), `review` (a `Review`, or several of different timing), `memory` (scopes that are read
-    before and written after), `rate_limit` (of its model requests).
+    before and written after), `rate_limit` (of its model requests), `max_retries` (tries again after a transient
+    failure of the model, in place of the agent's; of a handler after any exception but an `EnsembleError`, which
+    without it is not tried again), `max_guardrail_retries` (how often the objection of an output guardrail goes back to
+    the agent).
 
     Raises:
         ValidationError: names the field, the value, and what was expected.
@@ -109,6 +114,8 @@ class Task(ConditionSource):
     )
     memory: Sequence[str] = field(default=(), metadata=shown(", ".join))
     rate_limit: RateLimit | None = field(default=None, metadata=shown(RateLimit.describe))
+    max_retries: int | None = field(default=None, metadata=shown())
+    max_guardrail_retries: int = field(default=0, metadata=shown())
 
     @classmethod
     def of(
@@ -143,6 +150,7 @@ class Task(ConditionSource):
         self._check_review()
         self._check_memory()
         self._check_optional_type("rate_limit", RateLimit)
+        self._check_retries()
 
     def _check_review(self) -> None:
         review: Any = self.review
@@ -159,6 +167,14 @@ class Task(ConditionSource):
             if each.timing in timings:
                 raise self._refuse("review", f"Task review has two gates {each.timing.value!r}. Keep one.", item=index)
             timings.add(each.timing)
+
+    def _check_retries(self) -> None:
+        if self.max_retries is not None:
+            self._require_integer("max_retries", least=0)
+        self._require_integer("max_guardrail_retries", least=0)
+        if self.max_guardrail_retries and self.handler is not None:
+            message = "Task max_guardrail_retries sends objections back to an agent, and a handler can't be told any."
+            raise self._refuse("max_guardrail_retries", f"{message} Leave it out.")
 
     def _check_memory(self) -> None:
         if isinstance(self.memory, str):

@@ -68,6 +68,9 @@ class TaskInput(Record):
         expected_output: resolved.
         context: the outputs it reads, in the order of its ``context``.
         inputs: all template variables of the run; read only.
+        attempt: number of this attempt, from 1.
+        feedback: what reviews and guardrails wanted to be different so far, oldest first (E46).
+        previous: what the task produced last, where it was sent back; else None.
     """
 
     name: str
@@ -75,6 +78,9 @@ class TaskInput(Record):
     expected_output: str
     context: tuple[TaskOutput, ...] = ()
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    attempt: int = 1
+    feedback: tuple[str, ...] = ()
+    previous: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -75,10 +75,15 @@ class PhaseEnded(Event):
 
 @event
 class PhaseRetried(Event):
-    """A review sent a phase back: its tasks run once more, as attempt number `attempt`, with the feedback (E28)."""
+    """A review sent a phase back: `tasks` are done once more, in attempt number `attempt`, with the feedback (E28).
+
+    `tasks` are those that the feedback addresses, and what depends on them; empty in files of older versions, where it
+    was always all of them.
+    """
 
     attempt: int
     feedback: str
+    tasks: tuple[str, ...] = ()
 
 
 @event
@@ -114,18 +119,29 @@ class TaskInputPrepared(Event):
 
 @event
 class TaskRetried(Event):
-    """A review sent a task back: it is done once more, as attempt number `attempt`, with the feedback (E45)."""
+    """A task is done once more, as attempt number `attempt` (E30, E45, E51).
+
+    `cause` is who sent it back with the feedback, ``"review"`` or ``"guardrail"``, or ``"error"`` where its handler
+    failed; then `error` says with what, and the attempt follows after `delay_s` seconds.
+    """
 
     attempt: int
     feedback: str
+    cause: str = "review"
+    delay_s: float = 0.0
+    error: BaseException | None = None
 
 
 @event
 class TaskFellBack(Event):
-    """The task's own worker has finally failed, and `agent` takes over; what follows in this task is its work (E31)."""
+    """The task's own worker, `replaced`, has finally failed, and `agent` takes over (E31).
+
+    What follows in this task is its work. `replaced` is empty in files of older versions.
+    """
 
     agent: str
     error: BaseException
+    replaced: str = ""
 
 
 @event

@@ -16,6 +16,7 @@ from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.phase import Phase
+from ensemble_notebook.domain.definitions.review import explain_answers
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE, derive_agent, derive_role, make_role_slug
 from ensemble_notebook.errors import Pickled, Problem, describe_parts, did_you_mean, get_state
@@ -24,10 +25,6 @@ DEFAULT_LLM: Final = "local"
 
 _VERBS: Final = {"context": "reads", "when": "has a condition on", "after": "comes after"}
 _ANSWERS: Final = frozenset({"APPROVE", "RETRY", "REJECT"})
-_HOW_TO_ANSWER: Final = (
-    "Begin your answer with one of these: `APPROVE`, or `RETRY: ` and what is to be done better, or `REJECT: ` and "
-    "the reason."
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -228,7 +225,7 @@ class _GraphBuilder:
             after=after,
             when=when,
             sources=tuple(sources),
-            reviewer=self._make_reviewer(phase, index),
+            reviewer=self._make_reviewer(phase, index, [self._names[each] for each in tasks]),
         )
         self._phases.append(node)
 
@@ -241,13 +238,14 @@ class _GraphBuilder:
         found = self._conditions[first:]
         return tuple(each.index for each in found), tuple(dict.fromkeys(each.source for each in found))
 
-    def _make_reviewer(self, phase: Phase, index: int) -> TaskNode | None:
-        """Make the task that reviews a phase; told how to answer, where its own text does not say."""
+    def _make_reviewer(self, phase: Phase, index: int, tasks: Sequence[str]) -> TaskNode | None:
+        """Make the task that reviews a phase of these tasks; told how to answer, where its own text does not say."""
         task = None if phase.review is None else phase.review.by
         if not isinstance(task, Task):
             return None
+        context = self._find_task(task, "context", task.context)
         if not _ANSWERS.intersection(re.findall(r"[A-Z]+", f"{task.description} {task.expected_output}")):
-            task = replace(task, expected_output=f"{task.expected_output}\n\n{_HOW_TO_ANSWER}")
+            task = replace(task, expected_output=f"{task.expected_output}\n\n{explain_answers(tasks)}")
         agent, llm = _resolve_agent(task, self._ensemble)
         return TaskNode(
             index=len(self._names) + index,
@@ -256,7 +254,7 @@ class _GraphBuilder:
             agent=agent,
             llm=llm,
             phase=index,
-            context=(),
+            context=context,
             is_chained=False,
             after=None,
             fallback_llm=None if task.fallback is None else resolve_llm(task.fallback, self._ensemble),

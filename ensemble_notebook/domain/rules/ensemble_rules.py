@@ -199,17 +199,23 @@ def _find_unknown_fields(graph: Graph) -> Iterator[Problem]:
 
 
 def _find_unfit_reviewers(graph: Graph) -> Iterator[Problem]:
-    """Find reviewers that are tasks of the ensemble, too, or have a context or conditions of their own (E28)."""
+    """Find reviewers that are tasks of the ensemble, too, that read what may not be there, or have conditions (E28)."""
     tasks = {id(node.task): node for node in graph.tasks}
+    before = _collect_earlier_phases(graph)
     for phase in graph.phases:
         by = None if phase.phase.review is None else phase.phase.review.by
         if id(by) in tasks:
             message = f"{tasks[id(by)].name!r} reviews phase {phase.name!r} and is a task of the ensemble, too."
             yield Problem(f"{message} Make a second task for it.", phase.phase, "review")
-        elif isinstance(by, Task) and (by.context or by.conditions):
-            field = "context" if by.context else "when"
-            message = f"The reviewer of phase {phase.name!r} has a {field}; it gets the outputs of its phase."
-            yield Problem(message, by, field)
+        elif isinstance(by, Task) and by.conditions:
+            message = f"The reviewer of phase {phase.name!r} has a when; a phase is reviewed whenever it is done."
+            yield Problem(message, by, "when")
+        elif isinstance(by, Task) and phase.reviewer is not None:
+            for index in phase.reviewer.context:
+                if (
+                    message_ := _explain_too_late(graph, phase.reviewer, graph.tasks[index], "reads", before)
+                ) is not None:
+                    yield Problem(message_, by, "context", _find_item(by.context, graph.tasks[index]))
 
 
 def _find_clashing_tools(graph: Graph) -> Iterator[Problem]:

@@ -33,6 +33,7 @@ class AgentRequest:
         engine_tools: the engine's own, for delegation and questions.
         output_format: what the reply must be readable as; None for any text.
         max_output_retries: corrections of a reply that is not.
+        max_retries: of a request that fails transiently, in place of the agent's; None: the agent's.
         rate_limits: those of the task. The agent's own are read from the agent.
         approve: looks at each tool call in its span, and gives the call to make, which may be another one, or an
             answer instead; None lets all calls pass.
@@ -47,6 +48,7 @@ class AgentRequest:
     engine_tools: tuple[EngineTool, ...] = ()
     output_format: OutputFormat | None = None
     max_output_retries: int = 0
+    max_retries: int | None = None
     rate_limits: tuple[RateLimit, ...] = ()
     approve: ToolGate | None = None
     is_fallback: bool = False

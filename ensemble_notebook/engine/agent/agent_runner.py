@@ -28,13 +28,23 @@ class AgentRunner:
         caller: calls tools.
         limits: of all model requests of the run.
         streams: whether replies are streamed, because somebody watches (E17).
+        draw: gives a random number from 0 to 1, for the waits between requests (E30).
     """
 
-    def __init__(self, models: PreparedModels, caller: FunctionCaller, limits: RequestLimits, *, streams: bool) -> None:
+    def __init__(
+        self,
+        models: PreparedModels,
+        caller: FunctionCaller,
+        limits: RequestLimits,
+        *,
+        streams: bool,
+        draw: Callable[[], float],
+    ) -> None:
         self.models = models
         self._limits = limits
         self._caller = caller
         self._streams = streams
+        self._draw = draw
         self._uncounted_models: set[str] = set()
         self._toolboxes: dict[tuple[int, ...], Toolbox] = {}
 
@@ -70,6 +80,8 @@ class AgentRunner:
             request.description,
             port,
             streams=self._streams,
+            draw=self._draw,
+            max_retries=request.max_retries,
             limits=limits,
             uncounted_models=self._uncounted_models,
         )

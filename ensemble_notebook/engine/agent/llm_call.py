@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import count
 
 from ensemble_notebook.domain.definitions.agent import Agent
@@ -28,6 +29,7 @@ from ensemble_notebook.errors import (
     AgentExecutionError,
     BudgetExceededError,
     DeadlineExceededError,
+    EnsembleError,
     RateLimitTimeoutError,
     summarize_error,
 )
@@ -38,9 +40,11 @@ class LlmCaller:
 
     Args:
         agent: who asks.
-        task_description: what for.
+        task_description: what for, resolved.
         port: the model.
         streams: whether replies are streamed.
+        draw: gives a random number from 0 to 1, for the waits between requests.
+        max_retries: in place of the agent's; None: the agent's.
         limits: of requests; without, a request is never held up.
         uncounted_models: the names of the models whose usage could not be read, which is warned of once (E65). Shared
             by all callers of a run.
@@ -56,6 +60,8 @@ class LlmCaller:
         port: ChatPort,
         *,
         streams: bool,
+        draw: Callable[[], float],
+        max_retries: int | None = None,
         limits: RequestLimits | None = None,
         uncounted_models: set[str] | None = None,
     ) -> None:
@@ -63,6 +69,8 @@ class LlmCaller:
         self._task_description = task_description
         self._port = port
         self._streams = streams
+        self._draw = draw
+        self._max_retries = agent.max_retries if max_retries is None else max_retries
         self._limits = limits or RequestLimits()
         self.output_limit: int | None = None
         self._uncounted_models = set() if uncounted_models is None else uncounted_models
@@ -86,7 +94,7 @@ class LlmCaller:
             agent=self._agent.role,
             model=self._port.name,
             provider=self._port.provider,
-            max_attempts=self._agent.max_retries + 1,
+            max_attempts=self._max_retries + 1,
             is_scripted=self._port.is_scripted,
         )
         tokens = _TokenFeed(span) if self._streams else None
@@ -132,12 +140,12 @@ class LlmCaller:
             try:
                 return await self._send_attempt(conversation, span.child(), attempt, tokens, admission)
             except Exception as error:
-                fault = self._port.classify(error)
-                delay = compute_retry_delay(fault, attempt, self._agent.max_retries)
+                fault = self._classify(error)
+                delay = compute_retry_delay(fault, attempt, self._max_retries, self._draw())
                 if delay is None:
                     raise self._make_final_error(fault, error, attempt) from error
                 span.emit(LlmCallRetried, attempt=attempt, delay_s=delay, reason=fault.reason, error=error)
-            self._wait = f"a wait of {delay:g} s before "
+            self._wait = f"a wait of {delay:.3g} s before "
             await asyncio.sleep(delay)
             self._wait = ""
         raise AssertionError("unreachable")
@@ -167,7 +175,7 @@ class LlmCaller:
             span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.CANCELLED, usage=usage, error=stopped)
             raise
         except Exception as error:
-            usage = self._port.classify(error).usage
+            usage = self._classify(error).usage
             span.emit(LlmAttemptEnded, attempt=attempt, status=SpanStatus.ERROR, usage=usage, error=error)
             raise
         finally:
@@ -189,6 +197,12 @@ class LlmCaller:
                 raise
             running = f"a request to {self._port.name} by {self._agent.role!r}"
             raise DeadlineExceededError("model request", limit, running, "Raise the agent's llm_timeout.") from None
+
+    def _classify(self, error: Exception) -> Fault:
+        """What an error means. Ours, the `llm_timeout` included, are no faults of a model, and never transient."""
+        if isinstance(error, EnsembleError):
+            return Fault(reason=type(error).__name__, is_transient=False)
+        return self._port.classify(error)
 
     def _make_final_error(self, fault: Fault, error: Exception, attempts: int) -> AgentExecutionError:
         tries = "" if attempts == 1 else f" after {attempts} attempts"

@@ -9,7 +9,8 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.engine.specs.resolved_task import MissingOutput, Revision
+from ensemble_notebook.engine.specs.resolved_task import MissingOutput
+from ensemble_notebook.engine.specs.revision import FIRST_ATTEMPT, Revision
 
 LONG_CONTEXT: Final = 10_000
 LONG_HEADING: Final = 200
@@ -53,7 +54,7 @@ def frame_prompt(
     missing: Sequence[MissingOutput] = (),
     given: Mapping[str, str] = MappingProxyType({}),
     memory: Mapping[str, Sequence[MemoryEntry]] = MappingProxyType({}),
-    revision: Revision | None = None,
+    revision: Revision = FIRST_ATTEMPT,
     output_format: str = "",
 ) -> str:
     """What is to be done, after all that it builds on; each section only when it has content.
@@ -64,7 +65,7 @@ def frame_prompt(
         missing: outputs that it reads and that are not there, each with its reason (E32).
         given: facts for delegated work, under their names (E24).
         memory: scope -> entries, best first.
-        revision: what a review wants to be done better.
+        revision: what is to be done better, where somebody said so (E46).
         output_format: how the reply must be written, where the model is not held to it natively (E16).
     """
     sections = [_write_memory(scope, entries) for scope, entries in memory.items() if entries]
@@ -76,8 +77,8 @@ def frame_prompt(
         sections.append("\n".join(["## Context from Previous Tasks", *blocks]))
     if given:
         sections.append("\n".join(["## Context", *(f"### {name}\n{text}" for name, text in given.items())]))
-    if revision is not None:
-        sections.append(f"## Revision Instructions (Attempt {revision.attempt})\n{revision.feedback.strip()}")
+    if revision.feedback:
+        sections.append(_write_revision(revision))
     sections.append(body)
     if output_format:
         sections.append(f"## Output Format\n{output_format}")
@@ -97,6 +98,12 @@ def _write_block(role: str, description: str, text: str) -> str:
     line = " ".join(description.split())
     heading = line if len(line) <= LONG_HEADING else line[:LONG_HEADING] + "…"
     return f"---\n### {role}: {heading}\n{text}\n---"
+
+
+def _write_revision(revision: Revision) -> str:
+    """All that was asked for so far, since a correction must not undo an earlier one; then what is to be corrected."""
+    text = "\n".join([f"## Revision Instructions (Attempt {revision.attempt})", *revision.feedback])
+    return text if revision.previous is None else f"{text}\n\n### Previous Output\n{revision.previous}"
 
 
 def _write_memory(scope: str, entries: Sequence[MemoryEntry]) -> str:

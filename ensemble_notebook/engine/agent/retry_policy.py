@@ -1,4 +1,4 @@
-"""Decides whether a failed model request is tried again, and after how long (E30). Pure."""
+"""Decides whether what failed is tried again, and after how long (E30). Pure: chance is passed in."""
 
 from __future__ import annotations
 
@@ -7,14 +7,33 @@ from typing import Final
 from ensemble_notebook.domain.seams.chat_port import Fault
 
 LONGEST_WAIT_S: Final = 10.0
+LARGEST_EXTRA: Final = 0.25
 
 
-def compute_retry_delay(fault: Fault, attempt: int, max_retries: int) -> float | None:
-    """Seconds to wait after attempt number `attempt` (from 1) failed, or None when it was the last.
+def compute_retry_delay(fault: Fault, attempt: int, max_retries: int, draw: float) -> float | None:
+    """Seconds to wait after request number `attempt` (from 1) failed, or None when it was the last.
 
-    Waits are 1, 2, 4 ... s, capped at 10 s, or what the server asked for if that is longer.
+    Args:
+        fault: what the failure means.
+        attempt: how many requests have failed.
+        max_retries: how many more there may be.
+        draw: as of `compute_backoff`.
     """
     if not fault.is_transient or attempt > max_retries:
         return None
+    return compute_backoff(attempt, draw, least=fault.retry_after_s or 0.0)
+
+
+def compute_backoff(attempt: int, draw: float, least: float = 0.0) -> float:
+    """Seconds to wait after attempt number `attempt` (from 1): 1, 2, 4 ..., at most 10, or `least` where it is longer.
+
+    Up to a quarter more comes on top, after the cap and after what a server asks for: tasks that were refused together
+    must not come back together.
+
+    Args:
+        attempt: how many have failed.
+        draw: a random number from 0 to 1, which says how much more.
+        least: what the server asks for.
+    """
     backoff = LONGEST_WAIT_S if attempt > 4 else 2.0 ** (attempt - 1)
-    return max(backoff, fault.retry_after_s or 0.0)
+    return max(backoff, least) * (1 + LARGEST_EXTRA * draw)

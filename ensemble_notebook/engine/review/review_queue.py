@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import OnTimeout, SpanStatus
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest, Verdict
 from ensemble_notebook.domain.events import ReviewAnswered, ReviewRequested
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.lifecycle.task_abandonment import abandonment_in
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import EnsembleError, ReviewTimeoutError
+from ensemble_notebook.errors import BudgetExceededError, EnsembleError, ReviewTimeoutError, did_you_mean
 
 _BY_DEFAULT: Final = {
     OnTimeout.EXIT_EARLY: ReviewDecision.exit_early(),
@@ -84,6 +85,9 @@ class ReviewQueue:
             raise
         except Exception as error:
             fault, is_timeout = error, isinstance(error, ReviewTimeoutError)
+            if (abandonment := abandonment_in(error)) is not None:  # nothing broke: it is not to go on
+                status = SpanStatus.SKIPPED
+                fault = abandonment if isinstance(abandonment, BudgetExceededError) else None
             raise
         finally:
             span.emit(
@@ -104,7 +108,7 @@ class ReviewQueue:
         label = f"review of {request.task or request.phase}"
         try:
             async with limit:
-                return _check_decision(await self._caller.call(label, handler, request)), False
+                return _check_decision(request, await self._caller.call(label, handler, request)), False
         except TimeoutError as error:  # a handler raises it, too, where nobody can be asked
             is_late = limit.expired()
             reason = f" within {request.timeout} s. Raise the review's timeout." if is_late else f": {error}"
@@ -115,10 +119,29 @@ class ReviewQueue:
         return decision, True
 
 
-def _check_decision(answer: Any) -> ReviewDecision:
+def _check_decision(request: ReviewRequest, answer: Any) -> ReviewDecision:
+    """A decision that can be carried out; silence is none (E28)."""
     if isinstance(answer, ReviewDecision):
+        _check_addresses(request, [name for name, _ in answer.addressed])
         return answer
     raise EnsembleError(
         f"A review handler must return a ReviewDecision, such as ReviewDecision.approve(); this one returned "
         f"{type(answer).__name__}."
+    )
+
+
+def _check_addresses(request: ReviewRequest, names: Sequence[str]) -> None:
+    """Feedback must be for tasks that are looked at (E46)."""
+    unknown = next((name for name in names if name not in request.tasks), None)
+    if unknown is None:
+        return
+    if not request.tasks:
+        raise EnsembleError(
+            f"The retry addresses {unknown!r}, but only the review of a phase may address tasks: "
+            f"here write ReviewDecision.retry('what is to be done better')."
+        )
+    valid = ", ".join(map(repr, request.tasks))
+    raise EnsembleError(
+        f"The retry addresses {unknown!r}, which is no task of phase {request.phase!r}."
+        f"{did_you_mean(unknown, request.tasks)} Its tasks are {valid}."
     )

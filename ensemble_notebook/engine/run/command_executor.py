@@ -6,11 +6,11 @@ Knows nothing of how a run as a whole begins and ends; see `driver`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from ensemble_notebook.domain.definitions.enums import ExitReason
+from ensemble_notebook.domain.definitions.enums import ExitReason, OnExhausted
 from ensemble_notebook.domain.definitions.review import ReviewDecision, Verdict
-from ensemble_notebook.domain.events import PhaseEnded, PhaseRetried, PhaseSkipped, PhaseStarted
+from ensemble_notebook.domain.events import PhaseEnded, PhaseRetried, PhaseSkipped, PhaseStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
@@ -22,7 +22,7 @@ from ensemble_notebook.engine.lifecycle.task_lifecycle import (
 )
 from ensemble_notebook.engine.run.condition_evaluator import ConditionEvaluator
 from ensemble_notebook.engine.run.node_tasks import Node, NodeTasks
-from ensemble_notebook.engine.run.phase_review import PhaseReviewer
+from ensemble_notebook.engine.run.phase_review import NO_REASON, PhaseReviewer
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.engine.run.run_spans import RunSpans
 from ensemble_notebook.engine.run.task_resolver import TaskResolver
@@ -53,7 +53,7 @@ from ensemble_notebook.engine.scheduling.scheduler_inputs import (
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.task.task_runner import TaskRunner
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import BudgetExceededError, summarize_error
+from ensemble_notebook.errors import BudgetExceededError, ReviewRejectedError, summarize_error
 
 
 class CommandExecutor:
@@ -89,14 +89,15 @@ class CommandExecutor:
         self._stream = stream
         self._spans = spans
         self._runner = runner
-        self._reviewer = PhaseReviewer(runner, spec.inputs)
+        self._resolver = TaskResolver(spec.graph, spec.plan, result.outputs, runner.revisions, spec.inputs)
+        self._reviewer = PhaseReviewer(runner, self._resolver)
         self._conditions = ConditionEvaluator(spec.graph, caller)
-        self._resolver = TaskResolver(spec.graph, spec.plan, result.outputs)
         self._result = result
         self._node_tasks = node_tasks
         self._advance = advance
         self._close = close
         self._queued_at: dict[Node, float] = {}
+        self._decisions: dict[PhaseNode, ReviewDecision] = {}
 
     def execute(self, command: NodeCommand) -> None:
         """Do what the scheduler wants done with a task or a phase."""
@@ -123,10 +124,8 @@ class CommandExecutor:
                 self._review(phase, span)
             case CancelReview():
                 self._node_tasks.cancel(phase)
-            case RetryPhase():
-                self._result.forget({index: self._graph.tasks[index].name for index in phase.tasks})
-                revision = self._resolver.get_revision(phase)
-                span.emit(PhaseRetried, attempt=revision.attempt, feedback=revision.feedback)
+            case RetryPhase(_, tasks):
+                self._retry_phase(phase, tasks, span)
             case EndPhase(_, status, is_cancelled):
                 span.emit(PhaseEnded, status=status, is_cancelled=is_cancelled)
             case SkipPhase(_, reason):
@@ -195,9 +194,8 @@ class CommandExecutor:
             self._close(ExitReason.BUDGET_EXCEEDED)
 
     def _review(self, phase: PhaseNode, span: SpanEmitter) -> None:
-        outputs = self._resolver.find_outputs(phase.tasks)
-        attempt, queued_s = self._resolver.count_attempts(phase), self._take_queued_s(phase)
-        work = self._reviewer.review(phase, outputs, attempt, queued_s, span)
+        names = [self._graph.tasks[index].name for index in phase.tasks]
+        work = self._reviewer.review(phase, names, self._take_queued_s(phase), span)
         self._node_tasks.start(phase, work, self._end_review)
 
     def _end_review(self, phase: PhaseNode, task: asyncio.Task[ReviewDecision]) -> None:
@@ -210,15 +208,44 @@ class CommandExecutor:
             if ending.abandonment is not None:
                 self._advance(PhaseReviewAborted(phase.index))
                 return
-            role = "Reviewer" if phase.reviewer is None else phase.reviewer.role
-            failed = ending.error or error
-            self._result.failures.append(Failure(name=phase.name, agent_role=role, error=failed, kind="phase"))
-            self._advance(PhaseRejected(phase.index))
+            self._reject(phase, ending.error or error)
         elif task.result().verdict is Verdict.RETRY:
-            self._resolver.send_back(phase, task.result().text)
-            self._advance(PhaseSentBack(phase.index))
+            self._send_back(phase, task.result())
         else:
             self._advance(PhaseApproved(phase.index))
+
+    def _send_back(self, phase: PhaseNode, decision: ReviewDecision) -> None:
+        """A review wants a phase to be done once more, if it has a retry left (E28)."""
+        review = phase.phase.review
+        assert review is not None
+        if self._resolver.count_attempts(phase) <= review.max_retries:
+            self._decisions[phase] = decision
+            by_name = {self._graph.tasks[index].name: index for index in phase.tasks}
+            tasks = frozenset(by_name[name] for name, _ in decision.addressed)
+            self._advance(PhaseSentBack(phase.index, tasks or None))
+            return
+        reason = decision.text.strip() or NO_REASON
+        message = f"Phase {phase.name!r} was sent back by its review and has no retry left"
+        if review.on_exhausted is OnExhausted.FAIL:
+            self._reject(phase, ReviewRejectedError(f"{message}: {reason}", reason=reason))
+            return
+        self._spans.phases[phase.index].emit(Warned, message=f"{message}; its last outputs are kept: {reason}")
+        self._result.is_doubtful = True
+        self._advance(PhaseApproved(phase.index))
+
+    def _reject(self, phase: PhaseNode, error: BaseException) -> None:
+        role = "Reviewer" if phase.reviewer is None else phase.reviewer.role
+        self._result.failures.append(Failure(name=phase.name, agent_role=role, error=error, kind="phase"))
+        self._advance(PhaseRejected(phase.index))
+
+    def _retry_phase(self, phase: PhaseNode, tasks: Sequence[int], span: SpanEmitter) -> None:
+        """These tasks of a phase are done once more."""
+        decision = self._decisions.pop(phase)
+        self._resolver.send_back(phase, tasks, decision)
+        names = {index: self._graph.tasks[index].name for index in tasks}
+        self._result.forget(names)
+        attempt = self._resolver.count_attempts(phase)
+        span.emit(PhaseRetried, attempt=attempt, feedback=decision.text, tasks=tuple(names.values()))
 
     def leave_uncancelled(self) -> None:
         """What ignored its cancellation is left to itself, so that a second interrupt is never needed."""

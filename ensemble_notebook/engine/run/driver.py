@@ -36,9 +36,19 @@ _CLOSED: Final = {
 
 
 class Driver:
-    """One run on the current loop. `close` and `stop` may be called at any time on that loop."""
+    """One run on the current loop. `close` and `stop` may be called at any time on that loop.
 
-    def __init__(self, spec: RunSpec, source: ChatSource, stream: EventStream, clock: Clock) -> None:
+    Args:
+        spec: what is to be run.
+        source: where models come from.
+        stream: takes the events.
+        clock: tells durations.
+        draw: gives a random number from 0 to 1, for the waits between attempts (E30).
+    """
+
+    def __init__(
+        self, spec: RunSpec, source: ChatSource, stream: EventStream, clock: Clock, draw: Callable[[], float]
+    ) -> None:
         self._spec = spec
         self._source = source
         self._scheduler = Scheduler(spec.graph, spec.error_strategy, spec.max_concurrency)
@@ -46,7 +56,7 @@ class Driver:
         self.result = RunResult()
         self._spans = RunSpans(spec, stream)
         exit_early = functools.partial(self.close, ExitReason.USER_EXIT_EARLY)
-        self._runner = TaskRunner(spec, source, self._caller, clock, self._spans.run, exit_early=exit_early)
+        self._runner = TaskRunner(spec, source, self._caller, clock, draw, self._spans.run, exit_early=exit_early)
         self._node_tasks = NodeTasks(self._act)
         self._executor = CommandExecutor(
             spec,

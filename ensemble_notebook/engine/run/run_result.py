@@ -30,6 +30,7 @@ class RunResult:
         failures: in order of failure.
         skipped: in the order in which that was decided.
         cancelled: indices of the tasks that were running when the run was stopped.
+        is_doubtful: a phase went on although its review would have sent it back (E28).
         delegated: what the workers of a manager completed, in that order; all of it before the manager's own (E22).
     """
 
@@ -39,6 +40,7 @@ class RunResult:
     failures: list[Failure] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     cancelled: list[int] = field(default_factory=list)
+    is_doubtful: bool = False
     delegated: tuple[TaskOutput, ...] = ()
 
     @property
@@ -70,5 +72,5 @@ class RunResult:
                 self.exit_reason = ExitReason.ERROR
         self.status = _STATUS[self.exit_reason]
         fell_back = any(output.from_fallback for output in self.outputs.values())
-        if self.status is RunStatus.COMPLETED and (self.failures or fell_back):
+        if self.status is RunStatus.COMPLETED and (self.failures or fell_back or self.is_doubtful):
             self.status = RunStatus.COMPLETED_WITH_WARNINGS

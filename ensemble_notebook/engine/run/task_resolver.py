@@ -1,13 +1,17 @@
-"""Resolves each task that starts: what it reads, and what of that is missing and why (E28, E32, E33)."""
+"""Resolves each task that starts: what it reads, and what of that is missing and why (E28, E32, E33, E46)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from typing import Any
 
+from ensemble_notebook.domain.definitions.review import ReviewDecision
+from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph, PhaseNode, TaskNode
-from ensemble_notebook.engine.specs.resolved_task import MissingOutput, ResolvedTask, Revision
+from ensemble_notebook.engine.specs.resolved_task import MissingOutput, ResolvedTask
+from ensemble_notebook.engine.specs.revision import FIRST_ATTEMPT, Revision
 
 
 class TaskResolver:
@@ -17,14 +21,26 @@ class TaskResolver:
         graph: of the run.
         plan: of the graph.
         outputs: by index of their tasks; grows while the run goes on.
+        revisions: of the tasks that are not at their first attempt; whoever works on them keeps it up to date, too.
+        inputs: of the run.
     """
 
-    def __init__(self, graph: Graph, plan: ExecutionPlan, outputs: Mapping[int, TaskOutput]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        plan: ExecutionPlan,
+        outputs: Mapping[int, TaskOutput],
+        revisions: MutableMapping[TaskNode, Revision],
+        inputs: Mapping[str, Any],
+    ) -> None:
+        self._graph = graph
         self._plan = plan
         self._outputs = outputs
+        self._revisions = revisions
+        self._inputs = inputs
         self._last = frozenset(find_final_tasks(graph))
         self._reasons_of_absence: dict[int, str] = {}
-        self._revisions: dict[int, Revision] = {}
+        self._attempts: dict[PhaseNode, int] = {}
 
     def resolve(self, node: TaskNode) -> ResolvedTask:
         """What a task is given that starts now."""
@@ -34,9 +50,20 @@ class TaskResolver:
             description=planned.description,
             expected_output=planned.expected_output,
             context=self.find_outputs(node.context),
-            missing=tuple([self._describe_missing(index) for index in node.context if index not in self._outputs]),
-            revision=None if node.phase is None else self._revisions.get(node.phase),
+            missing=self._describe_all_missing(node.context),
+            revision=self._revisions.get(node, FIRST_ATTEMPT),
             is_last=node.index in self._last,
+        )
+
+    def resolve_reviewer(self, reviewer: TaskNode, phase: PhaseNode) -> ResolvedTask:
+        """What the task that reviews a phase is given: what it says that it reads, else all of the phase (E28)."""
+        reads = reviewer.context or phase.tasks
+        return ResolvedTask(
+            node=reviewer,
+            description=render(reviewer.task.description, self._inputs),
+            expected_output=render(reviewer.task.expected_output, self._inputs),
+            context=self.find_outputs(reads),
+            missing=self._describe_all_missing(reviewer.context),
         )
 
     def find_outputs(self, tasks: Iterable[int]) -> tuple[TaskOutput, ...]:
@@ -48,17 +75,23 @@ class TaskResolver:
         self._reasons_of_absence[task] = reason
 
     def count_attempts(self, phase: PhaseNode) -> int:
-        """How often the tasks of a phase have been started, the present attempt included."""
-        revision = self._revisions.get(phase.index)
-        return 1 if revision is None else revision.attempt
+        """How often a phase has been done, the present attempt included."""
+        return self._attempts.get(phase, 1)
 
-    def send_back(self, phase: PhaseNode, feedback: str) -> None:
-        """Let the tasks of a phase be done once more, with this feedback."""
-        self._revisions[phase.index] = Revision(attempt=self.count_attempts(phase) + 1, feedback=feedback)
+    def send_back(self, phase: PhaseNode, tasks: Sequence[int], decision: ReviewDecision) -> None:
+        """Let these tasks of a phase be done once more, each with the feedback that is meant for it."""
+        self._attempts[phase] = self.count_attempts(phase) + 1
+        addressed = dict(decision.addressed)
+        for node in [self._graph.tasks[index] for index in tasks]:
+            output = self._outputs.get(node.index)
+            feedback = addressed.get(node.name) if addressed else decision.text
+            before = self._revisions.get(node, FIRST_ATTEMPT)
+            # What was passed over by its condition is told the feedback, too, and has had no attempt yet.
+            after = before.add(feedback) if output is None else before.follow(feedback, output.raw)
+            self._revisions[node] = after
 
-    def get_revision(self, phase: PhaseNode) -> Revision:
-        """The revision of a phase that was sent back."""
-        return self._revisions[phase.index]
+    def _describe_all_missing(self, tasks: Iterable[int]) -> tuple[MissingOutput, ...]:
+        return tuple([self._describe_missing(index) for index in tasks if index not in self._outputs])
 
     def _describe_missing(self, index: int) -> MissingOutput:
         planned = self._plan.tasks[index]

@@ -12,6 +12,7 @@ another group is resolved by the time its own group opens.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, PhaseStatus
@@ -52,7 +53,9 @@ from ensemble_notebook.engine.scheduling.scheduler_nodes import (
     NodeState,
     NodeTable,
     SchedulerNode,
+    find_dependents,
     get_body,
+    hold_again,
 )
 
 STOPPED: Final = "not started: the run was stopped"
@@ -113,7 +116,7 @@ class Scheduler:
             case RunningTaskSkipped(task):
                 self._end_task(task, NodeState.SKIPPED)
             case RunStartRequested():
-                self._open(self._root)
+                self._open(self._root.nodes)
             case RunClosed(reason):
                 self._close(reason)
             case RunStopRequested():
@@ -121,8 +124,8 @@ class Scheduler:
             case _:
                 self._end_review(scheduler_input)
 
-    def _open(self, group: NodeGroup) -> None:
-        for node in group.nodes:
+    def _open(self, nodes: Iterable[SchedulerNode]) -> None:
+        for node in nodes:
             self._release(node)
 
     def _release(self, node: SchedulerNode) -> None:
@@ -138,7 +141,7 @@ class Scheduler:
         else:
             node.state = NodeState.RUNNING
             self._commands.append(StartPhase(node.index))
-            self._open(node.body)
+            self._open(node.body.nodes)
 
     def _find_skip(self, node: SchedulerNode) -> tuple[NodeState, str] | None:
         """Why a node that nothing hold_count any more does not run; None where it does (E32, E33)."""
@@ -195,7 +198,7 @@ class Scheduler:
         body = get_body(phase)
         self._free_places += 1
         if isinstance(scheduler_input, PhaseSentBack) and self._closing_reason is None:
-            self._retry_phase(phase, body)
+            self._retry_phase(phase, body, scheduler_input.tasks)
             return
         body.has_failed = isinstance(scheduler_input, PhaseRejected)
         body.is_cut_short = isinstance(scheduler_input, PhaseSentBack | PhaseReviewAborted)
@@ -254,16 +257,16 @@ class Scheduler:
         self._commands.append(EndPhase(phase.index, status, is_cancelled=body.is_cut_short and not body.has_failed))
         self._to_resolve.append((phase, NodeState.SUCCEEDED if is_whole else NodeState.FAILED, ""))
 
-    def _retry_phase(self, phase: SchedulerNode, body: NodeGroup) -> None:
-        """A phase was sent back: forget what came of its tasks, and open it again (E28)."""
+    def _retry_phase(self, phase: SchedulerNode, body: NodeGroup, tasks: frozenset[int] | None) -> None:
+        """A phase was sent back: forget what came of all its tasks, or of these and their dependents (E28, E46)."""
+        again = body.nodes if tasks is None else find_dependents(self._tasks[index] for index in tasks)
         phase.state = NodeState.RUNNING
-        body.unresolved_count = len(body.nodes)
-        for node in body.nodes:
-            node.state = NodeState.HELD
-            node.hold_count = 1 + node.holder_count
+        body.unresolved_count = len(again)
+        hold_again(again)
+        for node in again:
             self._met_conditions.difference_update(node.own_conditions)
-        self._commands.append(RetryPhase(phase.index))
-        self._open(body)
+        self._commands.append(RetryPhase(phase.index, tuple(node.index for node in again)))
+        self._open(again)
 
     def _close(self, reason: str) -> None:
         """Nothing new starts; what runs goes on."""

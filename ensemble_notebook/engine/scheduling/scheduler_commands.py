@@ -66,9 +66,10 @@ class CancelReview:
 
 @dataclass(frozen=True, slots=True)
 class RetryPhase:
-    """All tasks of the phase are to be resolved once more; what came of them before no longer counts."""
+    """These tasks of the phase are to be resolved once more; what came of them before no longer counts."""
 
     phase: int
+    tasks: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

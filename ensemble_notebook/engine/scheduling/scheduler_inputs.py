@@ -41,9 +41,10 @@ class PhaseApproved:
 
 @dataclass(frozen=True, slots=True)
 class PhaseSentBack:
-    """The review of a phase wants all of it done once more."""
+    """The review of a phase wants it done once more: all of it, or these tasks and what depends on them (E46)."""
 
     phase: int
+    tasks: frozenset[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

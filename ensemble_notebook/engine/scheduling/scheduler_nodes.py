@@ -62,8 +62,7 @@ class SchedulerNode:
         needs: what it depends on.
         conditions: its conditions by number, each with the node that must have succeeded for it to hold.
         own_conditions: numbers of the conditions on its own output.
-        holder_count: how many nodes hold it until they are resolved.
-        hold_count: how many still do, its group included.
+        hold_count: how many nodes still hold it until they are resolved, its group included.
         readers: nodes of its group that can't do without it.
         followers: nodes of its group that only wait for it.
     """
@@ -75,7 +74,6 @@ class SchedulerNode:
         "group",
         "has_review",
         "hold_count",
-        "holder_count",
         "index",
         "name",
         "needs",
@@ -93,7 +91,6 @@ class SchedulerNode:
         self.needs: tuple[SchedulerNode, ...] = ()
         self.conditions: tuple[tuple[int, SchedulerNode], ...] = ()
         self.own_conditions: list[int] = []
-        self.holder_count = 0
         self.hold_count = 1
         self.readers: list[SchedulerNode] = []
         self.followers: list[SchedulerNode] = []
@@ -110,6 +107,34 @@ class SchedulerNode:
     def named_outcome(self) -> str:
         """The same, with its name."""
         return f"{self.name!r}, which {self.outcome}"
+
+
+def find_dependents(nodes: Iterable[SchedulerNode]) -> list[SchedulerNode]:
+    """Find these nodes of a group and all of it that depend on them, directly or through others, in order.
+
+    A node depends on what it needs and on what its conditions test; what merely comes after it in a list does not.
+    """
+    found = set(nodes)
+    to_follow = list(found)
+    while to_follow:
+        each = to_follow.pop()
+        for other in (*each.readers, *each.followers):
+            if other not in found and (each in other.needs or any(each is source for _, source in other.conditions)):
+                found.add(other)
+                to_follow.append(other)
+    return sorted(found, key=lambda node: node.index)
+
+
+def hold_again(nodes: Iterable[SchedulerNode]) -> None:
+    """Let nodes of one group wait once more for their group and for each other; all else is resolved."""
+    again = set(nodes)
+    for node in again:
+        node.state = NodeState.HELD
+        node.hold_count = 1
+    for node in again:
+        for other in (*node.readers, *node.followers):
+            if other in again:
+                other.hold_count += 1
 
 
 def get_body(phase: SchedulerNode) -> NodeGroup:
@@ -169,9 +194,8 @@ def _add_holds(node: SchedulerNode, after: Iterable[SchedulerNode]) -> None:
     for each in node.needs:
         if each.group is node.group:
             (each.followers if is_partial else each.readers).append(node)
-            node.holder_count += 1
+            node.hold_count += 1
     for each in (*sources, *after):
         if each.group is node.group:
             each.followers.append(node)
-            node.holder_count += 1
-    node.hold_count += node.holder_count
+            node.hold_count += 1

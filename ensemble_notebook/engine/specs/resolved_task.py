@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
+from ensemble_notebook.engine.specs.revision import FIRST_ATTEMPT, Revision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,14 +17,6 @@ class MissingOutput:
     agent_role: str
     description: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revision:
-    """What a review wants to be done better; `attempt` counts from 1, so a revision begins with 2 (E28, E45)."""
-
-    attempt: int
-    feedback: str
 
 
 # Not frozen: one is made for each task, and setting the fields of a frozen one takes several times as long.
@@ -37,7 +30,7 @@ class ResolvedTask:
         expected_output: resolved.
         context: the outputs that the task reads and that are there, in the order of its ``context``.
         missing: those that are not there.
-        revision: where a phase was sent back by its review.
+        revision: which attempt this is, and what it is to do better.
         is_last: whether `ReviewPolicy.AFTER_LAST_TASK` means this one.
     """
 
@@ -46,5 +39,5 @@ class ResolvedTask:
     expected_output: str
     context: tuple[TaskOutput, ...] = ()
     missing: tuple[MissingOutput, ...] = ()
-    revision: Revision | None = None
+    revision: Revision = FIRST_ATTEMPT
     is_last: bool = False

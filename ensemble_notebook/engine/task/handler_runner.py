@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any
 
 from ensemble_notebook.domain.definitions.tool import ToolResult
 from ensemble_notebook.domain.events import TaskInputPrepared
 from ensemble_notebook.engine.agent.agent_request import WorkResult
+from ensemble_notebook.engine.agent.retry_policy import compute_backoff
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import to_handler_function, to_text
+from ensemble_notebook.engine.lifecycle.task_abandonment import TaskAbandoned
 from ensemble_notebook.engine.task.task_work import TaskWork
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import ToolExecutionError
+from ensemble_notebook.errors import EnsembleError, ToolExecutionError
 
 
-async def run_handler(work: TaskWork, inputs: Mapping[str, Any], caller: FunctionCaller) -> WorkResult:
+async def run_handler(
+    work: TaskWork, inputs: Mapping[str, Any], caller: FunctionCaller, draw: Callable[[], float]
+) -> WorkResult:
     """What the handler of a task gives, held to the task's output type.
 
     Args:
         work: the task; it has a handler.
         inputs: of the run.
         caller: calls the handler.
+        draw: gives a random number from 0 to 1, for the waits between attempts (E30).
 
     Raises:
         ToolExecutionError: it reported a failure.
@@ -31,8 +38,7 @@ async def run_handler(work: TaskWork, inputs: Mapping[str, Any], caller: Functio
     node, resolved = work.node, work.resolved
     names = tuple(each.name for each in resolved.context)
     work.span.emit(TaskInputPrepared, system_prompt="", user_prompt=resolved.description, context=names)
-    function = to_handler_function(node.task.handler)
-    result = await caller.call(f"handler of {node.name}", function, work.make_input(inputs))
+    result = await _call_until_it_answers(work, inputs, caller, draw)
     text = to_text(result)
     if not isinstance(result, ToolResult):
         value = None if isinstance(result, str) else result
@@ -44,3 +50,23 @@ async def run_handler(work: TaskWork, inputs: Mapping[str, Any], caller: Functio
     if node.task.output_type is not None:
         value = get_output_format(node.task.output_type).read_or_fail(text, value)
     return WorkResult(text=text, role=node.role, value=value)
+
+
+async def _call_until_it_answers(
+    work: TaskWork, inputs: Mapping[str, Any], caller: FunctionCaller, draw: Callable[[], float]
+) -> Any:
+    """What the handler returns, tried again as often as its task asks for; nobody can tell which faults would pass."""
+    node = work.node
+    function, max_retries = to_handler_function(node.task.handler), node.task.max_retries or 0
+    for attempt in count(1):
+        try:
+            return await caller.call(f"handler of {node.name}", function, work.make_input(inputs))
+        except (EnsembleError, TaskAbandoned):
+            raise
+        except Exception as error:
+            if attempt > max_retries:
+                raise
+            delay_s = compute_backoff(attempt, draw())
+            work.try_again(error, delay_s)
+        await asyncio.sleep(delay_s)
+    raise AssertionError("unreachable")

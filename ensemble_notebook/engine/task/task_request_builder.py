@@ -66,6 +66,7 @@ class TaskRequestBuilder:
             engine_tools=engine_tools,
             output_format=None if task.output_type is None else get_output_format(task.output_type),
             max_output_retries=task.max_output_retries,
+            max_retries=task.max_retries,
             rate_limits=() if task.rate_limit is None else (task.rate_limit,),
             approve=self._gates.make_tool_gate(node, agent),
             is_fallback=is_fallback,

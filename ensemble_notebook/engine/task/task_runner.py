@@ -1,7 +1,8 @@
-"""Works on one task, from what it is given to its output (E1, E2, E18, E31, E38, E44, E45).
+"""Works on one task, from what it is given to its output (E1, E2, E18, E31, E38, E44, E45, E51).
 
-The order of things: memory is read, a gate before, input guardrails; then attempts: the work, by handler or agent and
-then by the fallback, output guardrails, a gate after, which may ask for one more; at last memory is written.
+The order of things: memory is read, a gate before, input guardrails; then attempts: the work, by handler or agent,
+output guardrails, which may send it back, the same by the fallback where that came to nothing, a gate after, which may
+ask for one more attempt; at last memory is written.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.events import TaskFellBack, TaskRetried, Warned
+from ensemble_notebook.domain.events import TaskFellBack, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
 from ensemble_notebook.engine.agent.agent_request import WorkResult
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
@@ -30,7 +32,8 @@ from ensemble_notebook.engine.lifecycle.task_abandonment import PreviousOutputKe
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.engine.review.review_queue import ReviewQueue
 from ensemble_notebook.engine.review.task_gates import TaskGates
-from ensemble_notebook.engine.specs.resolved_task import ResolvedTask, Revision
+from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
+from ensemble_notebook.engine.specs.revision import Revision
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.task.guardrails import run_guardrails
 from ensemble_notebook.engine.task.handler_runner import run_handler
@@ -38,7 +41,7 @@ from ensemble_notebook.engine.task.task_memory import TaskMemory
 from ensemble_notebook.engine.task.task_request_builder import TaskRequestBuilder
 from ensemble_notebook.engine.task.task_work import NO_MEMORY, TaskWork
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.errors import BudgetExceededError, ReplayError
+from ensemble_notebook.errors import BudgetExceededError, FallbackFailedError, GuardrailViolationError, ReplayError
 
 
 class TaskRunner:
@@ -49,11 +52,13 @@ class TaskRunner:
         source: where models come from.
         caller: calls handlers, guardrails and all else that is not ours.
         clock: tells durations.
+        draw: gives a random number from 0 to 1, for the waits between attempts (E30).
         run: the span of the run.
         exit_early: called when a person chose to leave (E27).
 
     Attributes:
         review_queue: where all reviews of the run are asked for, those of phases too.
+        revisions: of the tasks that are not at their first attempt, the latest (E46).
     """
 
     def __init__(
@@ -62,6 +67,7 @@ class TaskRunner:
         source: ChatSource,
         caller: FunctionCaller,
         clock: Clock,
+        draw: Callable[[], float],
         run: SpanEmitter,
         *,
         exit_early: Callable[[], None],
@@ -69,9 +75,11 @@ class TaskRunner:
         self._inputs = MappingProxyType(dict(spec.inputs))
         self._caller = caller
         self._clock = clock
+        self._draw = draw
+        self.revisions: dict[TaskNode, Revision] = {}
         self._models = PreparedModels(source, run)
         limits = RequestLimits(spec.budget, [spec.rate_limit], spec.pricing, clock)
-        self._agent_runner = AgentRunner(self._models, caller, limits, streams=spec.streams)
+        self._agent_runner = AgentRunner(self._models, caller, limits, streams=spec.streams, draw=draw)
         self._memory = TaskMemory(spec.memory, caller)
         self.review_queue = ReviewQueue(spec.review_handler, caller, exit_early)
         self._gates = TaskGates(self.review_queue, spec.review_policy)
@@ -101,11 +109,8 @@ class TaskRunner:
         started, task = self._clock.monotonic(), resolved.node.task
         work = await self._begin(resolved, span)
         output, feedback = await self._attempt(work, started)
-        attempt = 1
         while feedback is not None:
-            attempt += 1
-            span.emit(TaskRetried, attempt=attempt, feedback=feedback)
-            work.revision = Revision(attempt=attempt, feedback=feedback)
+            work.send_back("review", feedback, output.raw)
             work.deadline.renew()
             try:
                 output, feedback = await self._attempt(work, started)
@@ -122,57 +127,87 @@ class TaskRunner:
             memory = await self._memory.read(task.memory, resolved.description, span, task.timeout)
         if self._gates.is_open:
             resolved = await self._gates.ask_before(resolved, span)
-        work = TaskWork(resolved, memory, span)
+        work = TaskWork(resolved, memory, span, self.revisions)
         if task.input_guardrails:
             checks = run_guardrails("input", task.input_guardrails, work.make_input(self._inputs), self._caller, span)
             await work.deadline.limit(checks, "its input guardrails")
         return work
 
     async def _attempt(self, work: TaskWork, started: float) -> tuple[TaskOutput, str | None]:
-        """One attempt: its output, and the feedback with which it is to be redone, or None."""
-        result = await self._do_work(work)
-        output = result.to_output(
+        """One attempt: its output, and the feedback with which a review wants it to be redone, or None."""
+        fallback = work.node.task.fallback
+        try:
+            output = await self._produce_guarded(work, started)
+        except (TaskAbandoned, BudgetExceededError):
+            raise
+        except Exception as error:
+            if fallback is None or isinstance(error.__cause__, ReplayError):  # a recording is no server that fails
+                raise
+            output = await self._fall_back(work, fallback, error, started)
+        return await self._ask_after(work, output) if self._gates.is_open else (output, None)
+
+    async def _produce_guarded(self, work: TaskWork, started: float) -> TaskOutput:
+        """What the task's own agent or handler makes; guardrails may send it back to the agent so often (E51)."""
+        node = work.node
+        for retries_left in range(node.task.max_guardrail_retries, -1, -1):
+            output = await self._produce(work, node.agent, node.llm, started)
+            try:
+                await self._check_output(work, output)
+            except GuardrailViolationError as objection:
+                if not retries_left:
+                    raise
+                work.send_back("guardrail", objection.message, output.raw)
+            else:
+                return output
+        raise AssertionError("unreachable")
+
+    async def _fall_back(self, work: TaskWork, fallback: Agent, first: Exception, started: float) -> TaskOutput:
+        """What the fallback makes, once the task's own worker has finally failed with `first` (E31).
+
+        Raises:
+            FallbackFailedError: the fallback failed, too.
+        """
+        work.span.emit(TaskFellBack, agent=fallback.role, error=first, replaced=work.node.role)
+        work.deadline.renew()
+        try:
+            output = await self._produce(work, fallback, work.node.fallback_llm, started, is_fallback=True)
+            await self._check_output(work, output)
+        except (TaskAbandoned, BudgetExceededError):
+            raise
+        except Exception as error:
+            raise FallbackFailedError(work.node.role, first, fallback.role, error) from error
+        return output
+
+    async def _produce(
+        self, work: TaskWork, agent: Agent | None, llm: Any, started: float, *, is_fallback: bool = False
+    ) -> TaskOutput:
+        result = await self._work_in_time(work, agent, llm, is_fallback=is_fallback)
+        return result.to_output(
             work.node.name,
             work.resolved.description,
             completed_at=self._clock.now(),
             duration=timedelta(seconds=self._clock.monotonic() - started),
             tool_call_count=work.tool_call_count,
         )
-        if not work.node.task.output_guardrails and not self._gates.is_open:
-            return output, None
-        return await self._check_output(work, output)
 
-    async def _check_output(self, work: TaskWork, output: TaskOutput) -> tuple[TaskOutput, str | None]:
-        """The output that guardrails and reviewer leave, and the feedback with which it is to be redone, or None."""
-        task = work.node.task
-        if task.output_guardrails:
-            checks = run_guardrails("output", task.output_guardrails, output, self._caller, work.span)
+    async def _check_output(self, work: TaskWork, output: TaskOutput) -> None:
+        guardrails = work.node.task.output_guardrails
+        if guardrails:
+            checks = run_guardrails("output", guardrails, output, self._caller, work.span)
             await work.deadline.limit(checks, "its output guardrails")
+
+    async def _ask_after(self, work: TaskWork, output: TaskOutput) -> tuple[TaskOutput, str | None]:
+        """The output that the reviewer leaves, and the feedback with which it is to be redone, or None."""
+        task = work.node.task
         reviewed, feedback = await self._gates.ask_after(work.resolved, output, work.span)
         if reviewed is not output and task.output_type is not None:
             value = get_output_format(task.output_type).read_or_fail(reviewed.raw)
             reviewed = dataclasses.replace(reviewed, parsed_output=value)
         return reviewed, feedback
 
-    async def _do_work(self, work: TaskWork) -> WorkResult:
-        """What the task's own agent or handler did or, once that has finally failed, its fallback."""
-        node, fallback = work.node, work.node.task.fallback
-        try:
-            return await self._work_in_time(work, node.agent, node.llm)
-        except (TaskAbandoned, BudgetExceededError):
-            raise
-        except Exception as error:
-            if fallback is None or isinstance(error.__cause__, ReplayError):  # a recording is no server that fails
-                raise
-            work.span.emit(TaskFellBack, agent=fallback.role, error=error)
-            work.deadline.renew()
-        return await self._work_in_time(work, fallback, node.fallback_llm, is_fallback=True)
-
-    async def _work_in_time(
-        self, work: TaskWork, agent: Agent | None, llm: Any, *, is_fallback: bool = False
-    ) -> WorkResult:
+    async def _work_in_time(self, work: TaskWork, agent: Agent | None, llm: Any, *, is_fallback: bool) -> WorkResult:
         if agent is None:
-            return await work.deadline.limit(run_handler(work, self._inputs, self._caller), "its handler")
+            return await work.deadline.limit(run_handler(work, self._inputs, self._caller, self._draw), "its handler")
         # Getting a model ready (imports, weights) happens once for all, so it is on no task's clock.
         port = await self._models.get(llm, agent, work.resolved.description)
         return await work.deadline.limit(self._run_agent(work, agent, port, is_fallback=is_fallback), "nothing yet")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.events import TaskRetried
+from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.engine.agent.agent_loop import AgentLoop
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
+from ensemble_notebook.engine.specs.revision import Revision
 from ensemble_notebook.engine.task.task_deadline import TaskDeadline
 
 MemoryEntries = Mapping[str, Sequence[MemoryEntry]]  # by scope, the best first
@@ -26,25 +29,48 @@ class TaskWork:
         resolved: what the task was given; a review before it may have edited its description.
         memory: what was read for it.
         span: of the task.
-        revision: what the present attempt is to do better; None for the first one.
+        revision: which attempt this is, and what it is to do better.
         deadline: the time that an attempt has.
+
+    Args:
+        resolved, memory, span: as above.
+        revisions: where it is kept which attempt a task is at.
     """
 
-    __slots__ = ("_loops", "deadline", "memory", "node", "resolved", "revision", "span")
+    __slots__ = ("_loops", "_revisions", "deadline", "memory", "node", "resolved", "revision", "span")
 
-    def __init__(self, resolved: ResolvedTask, memory: MemoryEntries, span: SpanEmitter) -> None:
+    def __init__(
+        self,
+        resolved: ResolvedTask,
+        memory: MemoryEntries,
+        span: SpanEmitter,
+        revisions: MutableMapping[TaskNode, Revision],
+    ) -> None:
         self.node = resolved.node
         self.resolved = resolved
         self.memory = memory
         self.span = span
         self.revision = resolved.revision
         self.deadline = TaskDeadline(resolved.node.task.timeout)
+        self._revisions = revisions
         self._loops: list[AgentLoop] = []
 
     @property
     def tool_call_count(self) -> int:
         """Executed calls of all agents, also of those who failed or were asked to do it again (E7)."""
         return sum(loop.tool_call_count for loop in self._loops)
+
+    def send_back(self, cause: str, feedback: str, previous: str) -> None:
+        """Another attempt follows, since a review or a guardrail wants the output to be different (E46)."""
+        self._follow(self.revision.follow(feedback, previous), cause=cause, feedback=feedback)
+
+    def try_again(self, error: Exception, delay_s: float) -> None:
+        """Another attempt follows after a wait, since the handler failed (E30)."""
+        self._follow(self.revision.follow(), cause="error", feedback="", error=error, delay_s=delay_s)
+
+    def _follow(self, revision: Revision, **facts: Any) -> None:
+        self.revision = self._revisions[self.node] = revision
+        self.span.emit(TaskRetried, attempt=revision.attempt, **facts)
 
     def watch(self, loop: AgentLoop) -> None:
         """Count the tool calls of an agent that begins, and let the deadline ask it what it is doing."""
@@ -64,4 +90,7 @@ class TaskWork:
             expected_output=resolved.expected_output,
             context=resolved.context,
             inputs=inputs,
+            attempt=self.revision.attempt,
+            feedback=self.revision.feedback,
+            previous=self.revision.previous,
         )

@@ -98,12 +98,13 @@ def _find_advice(status: int, said: str, key_variable: str | None) -> str:
 
 
 def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
-    """Iterate over the error and its causes.
+    """Iterate over the error and its foreign causes.
 
-    What was merely being handled meanwhile (``__context__``) says nothing about it.
+    What was merely being handled meanwhile (``__context__``) says nothing about it. Our own errors are not looked
+    into: one that ran out of its time inside a user's model is no server that did.
     """
     each: BaseException | None = error
-    while each is not None:
+    while each is not None and not isinstance(each, EnsembleError):
         yield each
         each = each.__cause__
 
