@@ -189,8 +189,8 @@ def test_e28_a_callable_may_send_a_phase_back_with_feedback() -> None:
     assert "## Revision Instructions (Attempt 2)\nMore salt." in prompted[1]
 
 
-@pytest.mark.parametrize("verdict", ["APPROVE", "Looks fine to me.", "approve, with pleasure"])
-def test_e28_a_review_task_approves_unless_it_says_otherwise(verdict: str) -> None:
+@pytest.mark.parametrize("verdict", ["APPROVE", "approve, with pleasure"])
+def test_e28_a_review_task_approves_by_its_first_word(verdict: str) -> None:
     reviewer = Task.of("Judge the dish", name="judge", llm=scripted(verdict))
     output = Ensemble(phases=[Phase.of("cook", done("steak"), review=reviewer)]).run()
     assert output.status is RunStatus.COMPLETED
