@@ -5,19 +5,15 @@ Knows how values are written and read; nothing of what they mean. What is writte
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ensemble_notebook.errors import ReplayError
-
-if TYPE_CHECKING:
-    from ruamel.yaml.events import Event
 
 FORMAT: Final = 1
 
@@ -32,8 +28,7 @@ _FIRST_LINE: Final = re.compile(rf"{_TITLE}: (\d+)\s*$")
 # No YAML, or a line break for some readers.
 _ODD: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 _LONGEST_QUOTED: Final = 60
-# No line is folded: what stands on one line is a text of one line, which git compares as such.
-_NO_WIDTH: Final = 1 << 31
+_LONGEST_KEY: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,77 +55,82 @@ def is_recording(path: Path) -> bool:
 def format_document(content: Mapping[str, Any]) -> str:
     """Format a document: mappings and lists in blocks, long texts line by line, everything else on one line.
 
-    Takes about 0.3 ms for each kilobyte of text, and 10 microseconds for each value: a model that answers takes a
-    thousand times as long.
+    Why not ruamel.yaml's emitter: it takes 7 ms for a text of 10 KB, on the loop of the run; this takes a hundredth.
     """
-    from ruamel.yaml import YAML
-
-    yaml = YAML(typ="safe", pure=True)
-    yaml.width = _NO_WIDTH
-    text = io.StringIO()
-    yaml.emit(_iterate_document_events(content), text)
-    return text.getvalue()
+    return f"---\n{_format_mapping(content, '')}" if content else "--- {}\n"
 
 
-def _iterate_document_events(content: Mapping[str, Any]) -> Iterator[Event]:
-    """Iterate over what ruamel.yaml's emitter is told.
-
-    Why not simply its `dump`: that would need each text and mapping wrapped in a class of its own to be told its style,
-    which comes to as much code, and takes longer.
-    """
-    from ruamel.yaml import events
-
-    yield events.StreamStartEvent()
-    yield events.DocumentStartEvent(explicit=True)
-    yield from _iterate_value_events(content, is_inline=False)
-    yield events.DocumentEndEvent()
-    yield events.StreamEndEvent()
+def _format_mapping(mapping: Mapping[str, Any], indent: str) -> str:
+    """Format the lines of a mapping; its names are our own, and need no quotes."""
+    return "".join(f"{indent}{name}:{_format_after(value, indent)}" for name, value in mapping.items())
 
 
-def _iterate_value_events(value: Any, *, is_inline: bool) -> Iterator[Event]:
-    from ruamel.yaml import events
+def _format_list(values: Sequence[Any], indent: str) -> str:
+    return "".join(f"{indent}-{_format_item(value, indent)}" for value in values)
 
+
+def _format_item(value: Any, indent: str) -> str:
+    """Format what comes after a dash; the first line of a mapping or list stands beside it."""
+    deeper = f"{indent}  "
+    if isinstance(value, Mapping) and value:
+        return f" {_format_mapping(value, deeper).removeprefix(deeper)}"
+    if isinstance(value, list | tuple) and value:
+        return f" {_format_list(value, deeper).removeprefix(deeper)}"
+    return _format_after(value, indent)
+
+
+def _format_after(value: Any, indent: str) -> str:
+    """Format what comes after the name of a value, to the end of its last line."""
+    match value:
+        case Mapping() if value:
+            return f"\n{_format_mapping(value, f'{indent}  ')}"
+        case list() | tuple() if value:
+            return f"\n{_format_list(value, indent)}"
+        case str() if _is_block(value):
+            return _format_block(value, f"{indent}  ")
+        case InlineValue():
+            return f" {_format_inline(value.value)}\n"
+    return f" {_format_inline(value)}\n"
+
+
+def _format_block(text: str, indent: str) -> str:
+    """Format a text line by line; the signs after the bar say how it begins and ends."""
+    has_odd_start = text[0] in " \n"
+    end = "-" if not text.endswith("\n") else "+" if text.endswith("\n\n") else ""
+    lines = (f"{indent}{line}" if line else "" for line in text.removesuffix("\n").split("\n"))
+    return f" |{2 if has_odd_start else ''}{end}\n" + "\n".join(lines) + "\n"
+
+
+def _format_inline(value: Any) -> str:
     match value:
         case InlineValue():
-            yield from _iterate_value_events(value.value, is_inline=True)
+            return _format_inline(value.value)
         case Mapping():
-            yield events.MappingStartEvent(None, None, implicit=True, flow_style=is_inline or not value)
-            for name, each in value.items():
-                yield _make_scalar(str(name), '"' if is_inline else None)
-                yield from _iterate_value_events(each, is_inline=is_inline)
-            yield events.MappingEndEvent()
+            return f"{{{', '.join(_format_pair(str(name), each) for name, each in value.items())}}}"
         case list() | tuple():
-            yield events.SequenceStartEvent(None, None, implicit=True, flow_style=is_inline or not value)
-            for each in value:
-                yield from _iterate_value_events(each, is_inline=is_inline)
-            yield events.SequenceEndEvent()
-        case str():
-            yield _make_scalar(value, "|" if not is_inline and _is_block(value) else '"')
+            return f"[{', '.join(map(_format_inline, value))}]"
         case float() if math.isnan(value):
-            yield _make_scalar(".nan")
+            return ".nan"
         case float() if math.isinf(value):
-            yield _make_scalar(".inf" if value > 0 else "-.inf")
+            return ".inf" if value > 0 else "-.inf"
         case None | bool() | int() | float():
-            yield _make_scalar(json.dumps(value))
-        case _:
-            yield _make_scalar(str(value), '"')
+            return json.dumps(value)
+    return _quote(str(value))
 
 
-def _make_scalar(text: str, style: str | None = None) -> Event:
-    """Make the event of a text; without a style it is a plain word or number."""
-    from ruamel.yaml.events import ScalarEvent
-    from ruamel.yaml.tag import Tag
+def _format_pair(name: str, value: Any) -> str:
+    key = _quote(name)
+    # A longer name has to be announced.
+    return f"{'? ' if len(key) > _LONGEST_KEY else ''}{key}: {_format_inline(value)}"
 
-    # The tag is what the quotes imply, and is not written; the emitter falls over an empty text that has none.
-    tag = None if style is None else Tag(suffix="tag:yaml.org,2002:str")
-    return ScalarEvent(None, tag, (style is None, style is not None), text, style=style)
+
+def _quote(text: str) -> str:
+    """Quote a text as JSON does, which is YAML, but for characters that some readers take for the end of a line."""
+    return _ODD.sub(lambda odd: f"\\u{ord(odd[0]):04X}", json.dumps(text, ensure_ascii=False))
 
 
 def _is_block(text: str) -> bool:
-    """Whether a text is long enough to stand by itself, and comes back from a block as it was.
-
-    The emitter does not ask: it writes any text as a block when it is told to.
-    """
+    """Whether a text is long enough to stand by itself, and comes back from a block as it was."""
     is_long = "\n" in text or len(text) > _LONGEST_QUOTED
     return is_long and _ODD.search(text) is None and not text.rstrip("\n").endswith((" ", "\t")) and bool(text.strip())
 
