@@ -34,7 +34,14 @@ def run_file(arguments: Namespace) -> None:
         review_handler=ensemble.review_handler or ask,
     )
     try:
-        output = watched.run(cell.inputs, timeout=options.timeout, record=options.record, replay=options.replay)
+        output = watched.run(
+            cell.inputs,
+            timeout=options.timeout,
+            record=options.record,
+            replay=options.replay,
+            replay_tools=options.replay_tools,
+            pace=options.pace,
+        )
     except (EnsembleError, RunInterrupted) as error:
         if error.output is not None:
             _show(error.output, arguments.out)

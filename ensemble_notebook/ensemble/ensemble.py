@@ -21,7 +21,7 @@ from ensemble_notebook.ensemble.cost_estimation import estimate
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import checked, order_of, pricing_of, source_of, values_of
-from ensemble_notebook.ensemble.run_settings import Inputs, PathLike, RunSetting
+from ensemble_notebook.ensemble.run_settings import Inputs, Pace, PathLike, ReplayTools, RunSetting
 from ensemble_notebook.errors import EnsembleError
 
 
@@ -59,6 +59,8 @@ class Ensemble(RunnableEnsemble):
         timeout: float | None = None,
         record: PathLike | None = None,
         replay: PathLike | None = None,
+        replay_tools: ReplayTools = None,
+        pace: Pace = None,
         **variables: Any,
     ) -> EnsembleOutput:
         """Run to the end. The same in a script, in a cell of a kernel whose loop is running, and in a thread.
@@ -66,8 +68,10 @@ class Ensemble(RunnableEnsemble):
         Args:
             inputs: values of template variables.
             timeout: seconds; past them the run stops and raises.
-            record: file that every model exchange is written to, secrets masked (E42).
-            replay: file, recorded before, that every model exchange is answered from; no model is contacted.
+            record: file that every model exchange and tool answer is written to, secrets masked (E42).
+            replay: file, recorded before, that models and tools answer from; no model is contacted, no tool called.
+            replay_tools: ``"live"`` to call tools in a replay, too.
+            pace: ``"recorded"`` for a replay that takes the time that it took.
             **variables: the same as `inputs`, as keywords.
 
         Raises:
@@ -79,7 +83,8 @@ class Ensemble(RunnableEnsemble):
         """
         if loop_thread().is_current():
             raise EnsembleError("run() would block the loop that it needs; use `await ensemble.arun()` in async tools.")
-        handle = self._handle(inputs, variables, RunSetting(timeout=timeout, record=record, replay=replay))
+        setting = RunSetting(timeout=timeout, record=record, replay=replay, replay_tools=replay_tools, pace=pace)
+        handle = self._handle(inputs, variables, setting)
         try:
             handle.begin()
             return handle.result()
@@ -94,10 +99,13 @@ class Ensemble(RunnableEnsemble):
         timeout: float | None = None,  # noqa: ASYNC109 - the same word in all four ways to run (E4)
         record: PathLike | None = None,
         replay: PathLike | None = None,
+        replay_tools: ReplayTools = None,
+        pace: Pace = None,
         **variables: Any,
     ) -> EnsembleOutput:
         """The same on the caller's loop. Cancelling it stops the run; the `CancelledError` carries ``output``, too."""
-        handle = self._handle(inputs, variables, RunSetting(timeout=timeout, record=record, replay=replay))
+        setting = RunSetting(timeout=timeout, record=record, replay=replay, replay_tools=replay_tools, pace=pace)
+        handle = self._handle(inputs, variables, setting)
         try:
             await handle.drive()
         except asyncio.CancelledError as stopped:
@@ -113,6 +121,8 @@ class Ensemble(RunnableEnsemble):
         timeout: float | None = None,
         record: PathLike | None = None,
         replay: PathLike | None = None,
+        replay_tools: ReplayTools = None,
+        pace: Pace = None,
         listeners: Sequence[Listener] = (),
         review_handler: ReviewHandler | None = None,
         **variables: Any,
@@ -123,7 +133,13 @@ class Ensemble(RunnableEnsemble):
         asked where the ensemble has none.
         """
         setting = RunSetting(
-            timeout=timeout, record=record, replay=replay, listeners=listeners, review_handler=review_handler
+            timeout=timeout,
+            record=record,
+            replay=replay,
+            replay_tools=replay_tools,
+            pace=pace,
+            listeners=listeners,
+            review_handler=review_handler,
         )
         handle = self._handle(inputs, variables, setting)
         handle.begin()
@@ -137,6 +153,8 @@ class Ensemble(RunnableEnsemble):
         timeout: float | None = None,  # noqa: ASYNC109 - as in `arun`
         record: PathLike | None = None,
         replay: PathLike | None = None,
+        replay_tools: ReplayTools = None,
+        pace: Pace = None,
         **variables: Any,
     ) -> AsyncIterator[Event]:
         """The events of a run on the caller's loop, as they happen, streamed replies included.
@@ -145,7 +163,9 @@ class Ensemble(RunnableEnsemble):
         """
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         sink: Sink = queue.put_nowait
-        setting = RunSetting(timeout=timeout, record=record, replay=replay, streams=True)
+        setting = RunSetting(
+            timeout=timeout, record=record, replay=replay, replay_tools=replay_tools, pace=pace, streams=True
+        )
         handle = self._handle(inputs, variables, setting)
         driving = asyncio.ensure_future(handle.drive([sink]))
         driving.add_done_callback(lambda _: queue.put_nowait(None))

@@ -21,7 +21,7 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_duration
-from ensemble_notebook.ensemble.run_settings import Inputs, PathLike
+from ensemble_notebook.ensemble.run_settings import Inputs, Pace, PathLike, ReplayTools
 from ensemble_notebook.errors import Pickled, add_origin, did_you_mean, summarize_error
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
         timeout: float | None = None,
         record: PathLike | None = None,
         replay: PathLike | None = None,
+        replay_tools: ReplayTools = None,
+        pace: Pace = None,
         **variables: Any,
     ) -> EnsembleOutput:
         """Run to the end."""

@@ -39,7 +39,8 @@ def source_of(setting: RunSetting) -> ChatSource:
     if setting.replay is not None:
         from ensemble_notebook.models.recording.replayer import ReplaySource
 
-        return ReplaySource(setting.replay)
+        pace = 1.0 if setting.pace == "recorded" else 0.0
+        return ReplaySource(setting.replay, pace=pace, runs_tools=setting.replay_tools == "live")
     if setting.record is not None:
         from ensemble_notebook.models.recording.recorder import RecordingSource
 
@@ -195,7 +196,7 @@ def _refuse_unused(variables: Mapping[str, Any], texts: Sequence[str]) -> None:
     used = {name for text in texts for name in find_variables(text)}
     unused = [name for name in variables if name not in used]
     if unused:
-        known = [*used, "timeout", "record", "replay"]
+        known = [*used, "timeout", "record", "replay", "replay_tools", "pace"]
         raise ValidationError([Problem(f"No text uses {name!r}.{did_you_mean(name, known)}") for name in unused])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from ensemble_notebook import (
     Agent,
     Ensemble,
+    EnsembleOutput,
     Fail,
     LlmCallStarted,
     LlmToken,
@@ -21,9 +23,13 @@ from ensemble_notebook import (
     ScriptedChatModel,
     Task,
     TaskExecutionError,
+    ToolCallCompleted,
+    ToolOutcome,
     ToolUse,
     ValidationError,
 )
+from ensemble_notebook.cell.cell_reader import read_cell
+from ensemble_notebook.cell.language.options import parse_options
 from tests.conformance.scene import done, of, run, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -131,6 +137,114 @@ def test_e42_faults_are_recorded_too(tmp_path: Path) -> None:
         Ensemble(tasks=[Task.of("Cook")], llm=scripted("never")).run(replay=file)
     with pytest.raises(ValidationError, match="not both"):
         Ensemble(tasks=[done("x")]).run(record=file, replay=file)
+
+
+class Counter:
+    """A tool that counts, and can fail."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def look_up(self, what: str) -> str:
+        """Look something up."""
+        self.calls.append(what)
+        if what == "nothing":
+            raise KeyError("nothing")
+        return f"{what} is number {len(self.calls)}"
+
+
+LOOKING = Reply(calls=[ToolUse("look_up", {"what": each}) for each in ("tea", "nothing")])
+COUNTING_CELL = (
+    "agents:\n  Cook: {goal: Cook, llm: model, tools: look_up}\ntasks: {count: {description: Count, agent: Cook}}"
+)
+
+
+def count_up(way: str, **settings: Any) -> tuple[EnsembleOutput, Counter]:
+    """Run an agent with a tool, from Python or from a cell."""
+    counter = Counter()
+    llm = scripted(LOOKING, "Done.") if "record" in settings else scripted()
+    if way == "cell":
+        names = {"model": llm, "look_up": counter.look_up}
+        return read_cell(COUNTING_CELL, names).build(names).run(**settings), counter
+    cook = Agent(role="Cook", goal="Cook", llm=llm, tools=[counter.look_up])
+    return Ensemble(tasks=[Task.of("Count", name="count", agent=cook)]).run(**settings), counter
+
+
+def list_tool_calls(output: EnsembleOutput) -> list[tuple[Any, ...]]:
+    """What tools were asked and answered."""
+    return [(each.tool, each.outcome, each.result, type(each.error).__name__) for each in of(output, ToolCallCompleted)]
+
+
+@pytest.mark.parametrize("way", ["python", "cell"])
+def test_e42_a_replay_gives_what_tools_answered_and_calls_none(tmp_path: Path, way: str) -> None:
+    file = tmp_path / "lesson.yaml"
+    recorded, counter = count_up(way, record=file)
+    replayed, untouched = count_up(way, replay=file)
+    assert (counter.calls, untouched.calls) == (["tea", "nothing"], [])
+    assert list_tool_calls(replayed) == list_tool_calls(recorded)
+    assert [each[1:] for each in list_tool_calls(replayed)] == [
+        (ToolOutcome.SUCCESS, "tea is number 1", "NoneType"),
+        (ToolOutcome.FAILURE, "Tool error: KeyError: 'nothing'", "KeyError"),
+    ]
+    assert replayed["count"].raw == "Done."
+    assert file.read_text(encoding="utf-8").count("tea is number 1") == 1
+
+
+@pytest.mark.parametrize("way", ["python", "cell"])
+def test_e42_a_replay_calls_tools_where_it_is_told_to(tmp_path: Path, way: str) -> None:
+    file = tmp_path / "lesson.yaml"
+    count_up(way, record=file)
+    assert count_up(way, replay=file, replay_tools="live")[1].calls == ["tea", "nothing"]
+
+
+def test_e42_a_tool_call_that_differs_is_refused_with_the_difference(tmp_path: Path) -> None:
+    file = tmp_path / "lesson.yaml"
+    count_up("python", record=file)
+    text = file.read_text(encoding="utf-8")
+    asked, made = (text.index('{"what": "tea"}'), text.rindex('{"what": "tea"}'))
+    assert asked < made
+    file.write_text(f"{text[:made]}{text[made:].replace('tea', 'sea', 1)}", encoding="utf-8")
+    with pytest.raises(TaskExecutionError) as caught:
+        count_up("python", replay=file)
+    link: BaseException | None = caught.value
+    while link is not None and not isinstance(link, ReplayError):
+        link = link.__cause__
+    assert "has another call of a tool after exchange 1; the call of the tool look_up differs" in str(link)
+    assert '{"what": "sea"}' in str(link)
+    assert '{"what": "tea"}' in str(link)
+
+
+def test_e42_a_replay_takes_its_recorded_time_where_it_is_told_to(tmp_path: Path) -> None:
+    file = tmp_path / "lesson.yaml"
+
+    async def rest() -> str:
+        """Rest a while."""
+        await asyncio.sleep(0.3)
+        return "rested"
+
+    def ask(**settings: Any) -> float:
+        llm = scripted(Reply(calls=[ToolUse("rest", {})]), Reply("Done.", delay=0.3))
+        cook = Agent(role="Cook", goal="Cook", llm=llm, tools=[rest])
+        return Ensemble(tasks=[Task.of("Rest", agent=cook)]).run(**settings).total_duration.total_seconds()
+
+    assert ask(record=file) >= 0.6
+    assert ask(replay=file) < 0.3
+    assert 0.55 < ask(replay=file, pace="recorded") < 2.0
+
+
+@pytest.mark.parametrize("name, choice", [("replay_tools", "live"), ("pace", "recorded")])
+def test_e42_settings_of_a_replay_are_checked_and_no_names_of_variables(name: str, choice: str) -> None:
+    made = Ensemble(tasks=[done("x")])
+    with pytest.raises(ValidationError, match="name a recording with replay=FILE, too"):
+        made.run(**{name: choice})
+    with pytest.raises(ValidationError, match=rf"goes through inputs: run\(\{{'{name}'"):
+        made.run(**{name: "fast"})
+    filled = Ensemble(tasks=[Task.of(f"Cook {{{name}}}", name="x", llm=scripted("Soup."))]).run({name: "fast"})
+    assert filled["x"].raw == "Soup."
+    option = f"--{name.replace('_', '-')}"
+    with pytest.raises(ValidationError, match=f"{option} is about a replay"):
+        parse_options(f"{option} {choice}")
+    assert getattr(parse_options(f"--replay x.yaml {option} {choice}"), name) == choice
 
 
 # --- E43 ---

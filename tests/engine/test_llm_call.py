@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -27,7 +27,7 @@ from ensemble_notebook.domain.events import (
     WaitStarted,
 )
 from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
-from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply, ToolCall
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply, ToolAnswer, ToolCall
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
 from ensemble_notebook.engine.limits.budget_account import get_account
@@ -72,6 +72,9 @@ class Model:
     def add_tool_result(self, call: ToolCall, text: str) -> None: ...
 
     def add_user_message(self, text: str) -> None: ...
+
+    async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
+        return await run()
 
     def input_bound(self) -> int:
         return self.bound

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ensemble_notebook import ReplayError
 from ensemble_notebook.models.recording.recording_format import (
+    FORMAT,
     HEADER,
     InlineValue,
     format_document,
@@ -102,8 +103,9 @@ def test_missing_file_and_folder_are_refused(path):
 
 
 def test_newer_format_is_refused(path):
-    path.write_text(HEADER.replace("recording: 1", "recording: 2"))
-    with pytest.raises(ReplayError, match=r"line 1: this recording has format 2, .* up to 1\. Upgrade"):
+    path.write_text(HEADER.replace(f"recording: {FORMAT}", f"recording: {FORMAT + 1}"))
+    wrong = rf"line 1: this recording has format {FORMAT + 1}, .* up to {FORMAT}\. Upgrade"
+    with pytest.raises(ReplayError, match=wrong):
         read_documents(path)
 
 

@@ -18,7 +18,7 @@ from ensemble_notebook.models.recording.replayer import ReplayedError, ReplaySou
 from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, streamed
 from tests.support.openai_server import Answer, OpenAIServer
 
-WHOLE = re.compile(r"(: 1(\n#.*)?(\n--?)?|max_tokens:( null)?|seconds: [\d.]+)\s*$")
+WHOLE = re.compile(r"(: 2(\n#.*)?(\n--?)?|max_tokens:( null)?|seconds: [\d.]+)\s*$")
 MODEL = {
     "name": "m",
     "provider": None,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from keyword import iskeyword
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, Literal, NoReturn, TypeVar
 
 from ensemble_notebook.cell.language.amounts import AmountError, is_amount, read_budget
 from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow
@@ -23,7 +23,18 @@ from ensemble_notebook.errors import ValidationError, did_you_mean, find_nearest
 
 MAGIC: Final = "%%ensemble"
 DEFAULT_OUT: Final = "_ensemble"
-RUN_OPTIONS: Final = ("llm", "workflow", "capture", "budget", "name", "timeout", "record", "replay")
+RUN_OPTIONS: Final = (
+    "llm",
+    "workflow",
+    "capture",
+    "budget",
+    "name",
+    "timeout",
+    "record",
+    "replay",
+    "replay_tools",
+    "pace",
+)
 """Those of `add_run_options` that are a single value, by their names in `Options`."""
 
 E = TypeVar("E", bound=StrEnum)
@@ -53,7 +64,9 @@ class Options:
         llm, workflow, capture, budget, name: in place of the cell's, where given; the budget as a text.
         timeout: of the whole run, in seconds.
         record: the file that gets every exchange with a model.
-        replay: the file that answers in place of the models.
+        replay: the file that answers in place of the models and tools.
+        replay_tools: ``"live"`` where tools are called in a replay, too.
+        pace: ``"recorded"`` where a replay takes the time that it took.
         is_dry_run: show the plan, call nothing.
         is_definition: bind the ensemble, do not run it.
         is_background: return at once.
@@ -71,6 +84,8 @@ class Options:
     timeout: float | None = None
     record: Path | None = None
     replay: Path | None = None
+    replay_tools: Literal["live"] | None = None
+    pace: Literal["recorded"] | None = None
     is_dry_run: bool = False
     is_definition: bool = False
     is_background: bool = False
@@ -98,7 +113,19 @@ def parse_options(line: str) -> Options:
         ValidationError: unknown option (with the nearest one), missing or unfit value, unbalanced quote.
     """
     found = _make_parser().parse_args(_split_line(line), argparse.Namespace(inputs={}))
-    return Options(**vars(found))
+    return check_replay(Options(**vars(found)))
+
+
+def check_replay(options: Options) -> Options:
+    """Give back options whose parts fit together.
+
+    Raises:
+        ValidationError: an option is about a replay, and there is none.
+    """
+    for name, value in (("--replay-tools", options.replay_tools), ("--pace", options.pace)):
+        if value is not None and options.replay is None:
+            raise ValidationError(f"{MAGIC}: {name} is about a replay: name a recording with --replay FILE, too.")
+    return options
 
 
 def format_option_help() -> str:
@@ -130,11 +157,13 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     once("--name", type=_read_text, help="the name of the ensemble")
     tape = parser.add_mutually_exclusive_group()
     tape.add_argument(
-        "--record", action=_Once, type=_read_path, metavar="FILE", help="keep every exchange with a model"
+        "--record", action=_Once, type=_read_path, metavar="FILE", help="keep what models and tools answer"
     )
     tape.add_argument(
         "--replay", action=_Once, type=_read_path, metavar="FILE", help="answer from a recording, offline"
     )
+    once("--replay-tools", choices=("live",), metavar="live", help="call tools in a replay, too")
+    once("--pace", choices=("recorded",), metavar="recorded", help="replay at the speed of the recording")
 
 
 class _Parser(argparse.ArgumentParser):

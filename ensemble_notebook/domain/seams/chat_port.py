@@ -5,10 +5,11 @@ The models layer implements these Protocols; the engine knows nothing of LangCha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.outputs.record import Record
 
@@ -35,6 +36,25 @@ class ToolCall(Record):
     id: str
     name: str
     arguments: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    """What the model gets for a tool call.
+
+    Attributes:
+        text: for the model.
+        outcome: whether the tool has done it.
+        error: what the tool raised, if it did.
+        value: for programs, which the tool gave beside its text.
+        warning: for the person, where the text has not all that the tool gave.
+    """
+
+    text: str
+    outcome: ToolOutcome
+    error: BaseException | None = None
+    value: Any = None
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -84,6 +104,13 @@ class Conversation(Protocol):
 
     def add_user_message(self, text: str) -> None:
         """Append what is said to the model after its last reply."""
+
+    async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
+        """Get the answer to a tool call of the last reply: from `run`, which calls the tool, or from a recording (E42).
+
+        Raises:
+            ReplayError: the recording has no answer to this call.
+        """
 
     def input_bound(self) -> int:
         """Tokens that the next request can have at most, tool schemas included; no tokenizer is asked (E36)."""

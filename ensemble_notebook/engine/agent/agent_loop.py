@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
 from ensemble_notebook.domain.events import ToolCallCompleted, ToolCallStarted, Warned
-from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, ModelReply, ToolCall
+from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, ModelReply, ToolAnswer, ToolCall
 from ensemble_notebook.engine.agent.agent_request import AgentRequest
 from ensemble_notebook.engine.agent.cut_reply import explain_cut
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
-from ensemble_notebook.engine.agent.toolbox import ToolAnswer, Toolbox
+from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.agent.turn_span import turn_span
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
@@ -99,7 +99,7 @@ class AgentLoop:
             with turn_span(self._request, task, self._turn_count, **correction) as turn:
                 reply = await self._llm.ask(conversation, turn)
                 self._note_cut(reply, task)
-                for call, answer in await self._run_tools(reply, turn):
+                for call, answer in await self._run_tools(reply, conversation, turn):
                     conversation.add_tool_result(call, answer.text)
             if not reply.tool_calls:
                 return self._read_final_text(reply, task)
@@ -128,14 +128,16 @@ class AgentLoop:
         task.emit(Warned, message=f"Agent {self._agent.role!r} returned an empty reply for task {task.task!r}.")
         return ""
 
-    async def _run_tools(self, reply: ModelReply, turn: SpanEmitter) -> list[tuple[ToolCall, ToolAnswer]]:
+    async def _run_tools(
+        self, reply: ModelReply, conversation: Conversation, turn: SpanEmitter
+    ) -> list[tuple[ToolCall, ToolAnswer]]:
         """Run the requested calls side by side; answers come back in the order of the requests (E11)."""
         allowed = reply.tool_calls[: max(0, self._agent.max_iterations - self._executed)]
         refused = reply.tool_calls[len(allowed) :]
         self._executed += len(allowed)
         self._calls.update((call.name, _to_text(call.arguments)) for call in allowed)
         self._running_tools = ", ".join(f"tool {call.name}" for call in allowed)
-        answers = await _gather([self._execute(call, turn) for call in allowed])
+        answers = await _gather([self._execute(call, conversation, turn) for call in allowed])
         self._running_tools = ""
         answers += [self._refuse(call, turn) for call in refused]
         if self._refused > WARNINGS_BEFORE_END:
@@ -153,10 +155,10 @@ class AgentLoop:
         ((tool, arguments), count), *_ = self._calls.most_common(1) or [(("", ""), 0)]
         return (tool, arguments, count) if count > 1 else None
 
-    async def _execute(self, call: ToolCall, turn: SpanEmitter) -> ToolAnswer:
+    async def _execute(self, call: ToolCall, conversation: Conversation, turn: SpanEmitter) -> ToolAnswer:
         span = self._emit_started(call, turn)
         try:
-            answer = await self._get_answer(call, span)
+            answer = await self._get_answer(call, conversation, span)
         except asyncio.CancelledError as stopped:
             self._emit_completed(span, call, SpanStatus.CANCELLED, None, "", stopped)
             raise
@@ -167,11 +169,17 @@ class AgentLoop:
         self._emit_completed(span, call, status, answer.outcome, answer.text, answer.error)
         return answer
 
-    async def _get_answer(self, call: ToolCall, span: SpanEmitter) -> ToolAnswer:
+    async def _get_answer(self, call: ToolCall, conversation: Conversation, span: SpanEmitter) -> ToolAnswer:
         approved = call if self._request.approve is None else await self._request.approve(call, span)
         if isinstance(approved, ToolAnswer):
             return approved
-        return await self._toolbox.answer(approved, self._caller, span)
+
+        async def run() -> ToolAnswer:
+            return await self._toolbox.answer(approved, self._caller, span)
+
+        # What the engine's own tools do is done by people and agents, who are there in a replay, too.
+        is_own = self._toolbox.has_engine_tool(approved.name)
+        return await (run() if is_own else conversation.run_tool(approved, run))
 
     def _refuse(self, call: ToolCall, turn: SpanEmitter) -> ToolAnswer:
         """Over the budget: the model is told to stop; after two such answers the task fails (E12)."""

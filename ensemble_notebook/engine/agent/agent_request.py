@@ -10,9 +10,9 @@ from typing import Any
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
-from ensemble_notebook.domain.seams.chat_port import ToolCall
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolCall
 from ensemble_notebook.engine.agent.structured_output import OutputFormat
-from ensemble_notebook.engine.agent.toolbox import EngineTool, ToolAnswer
+from ensemble_notebook.engine.agent.toolbox import EngineTool
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 
 ToolGate = Callable[[ToolCall, SpanEmitter], Awaitable[ToolCall | ToolAnswer]]

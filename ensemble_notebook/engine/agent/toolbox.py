@@ -23,7 +23,7 @@ from ensemble_notebook.domain.definitions.tool import (
     is_agent_tool,
     is_langchain_tool,
 )
-from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolCall, ToolSpec
 from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller, is_async
@@ -35,15 +35,6 @@ from ensemble_notebook.errors import (
     get_message,
     summarize_error,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ToolAnswer:
-    """What the model gets for a tool call. `error` is what the tool raised, if it did."""
-
-    text: str
-    outcome: ToolOutcome
-    error: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +87,10 @@ class Toolbox:
         whole = Toolbox(())
         whole._tools = self._tools | {each.spec.name: each for each in engine_tools}
         return whole
+
+    def has_engine_tool(self, name: str) -> bool:
+        """Whether a name is that of a tool of the engine itself."""
+        return isinstance(self._tools.get(name), EngineTool)
 
     async def answer(self, call: ToolCall, caller: FunctionCaller, span: SpanEmitter) -> ToolAnswer:
         """Run a requested call, in its span. A fault of the tool or the request is told to the model (E13).

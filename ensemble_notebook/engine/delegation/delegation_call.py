@@ -21,8 +21,8 @@ from ensemble_notebook.domain.definitions.delegation import (
 from ensemble_notebook.domain.definitions.enums import DelegationStatus, SpanStatus, ToolOutcome
 from ensemble_notebook.domain.events import DelegationCompleted, DelegationFailed, DelegationStarted
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
-from ensemble_notebook.engine.agent.toolbox import ToolAnswer
 from ensemble_notebook.engine.delegation.delegated_task import DelegatedTask, run_delegated
 from ensemble_notebook.engine.delegation.delegation_policies import DelegationRefused, apply_policy
 from ensemble_notebook.engine.delegation.delegators import Delegator

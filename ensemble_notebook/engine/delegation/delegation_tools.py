@@ -12,9 +12,9 @@ from ensemble_notebook.domain.definitions.delegation import DelegationRequest
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.planning.agent_derivation import make_role_slug
 from ensemble_notebook.domain.planning.graph import TaskNode
-from ensemble_notebook.domain.seams.chat_port import ToolSpec
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolSpec
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
-from ensemble_notebook.engine.agent.toolbox import EngineTool, ToolAnswer
+from ensemble_notebook.engine.agent.toolbox import EngineTool
 from ensemble_notebook.engine.delegation.delegated_task import DelegatedTask
 from ensemble_notebook.engine.delegation.delegation_call import DelegationCall, DelegationServices
 from ensemble_notebook.engine.delegation.delegators import Delegator, PeerDelegator

@@ -13,9 +13,9 @@ from ensemble_notebook.domain.definitions.review import Review, ReviewDecision, 
 from ensemble_notebook.domain.definitions.tool import human_input
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
-from ensemble_notebook.domain.seams.chat_port import ToolCall, ToolSpec
+from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolCall, ToolSpec
 from ensemble_notebook.engine.agent.agent_request import ToolGate
-from ensemble_notebook.engine.agent.toolbox import EngineTool, ToolAnswer
+from ensemble_notebook.engine.agent.toolbox import EngineTool
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_abandonment import TaskAbandoned
 from ensemble_notebook.engine.review.review_queue import ReviewQueue

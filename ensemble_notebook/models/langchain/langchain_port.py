@@ -5,13 +5,13 @@ Knows messages, tools and streams; nothing of clients, keys or where the model c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
-from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
+from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolAnswer, ToolCall, ToolSpec
 from ensemble_notebook.models.langchain.error_classification import classify_error
 from ensemble_notebook.models.langchain.langchain_model import (
     collect_bound_options,
@@ -105,6 +105,10 @@ class LangChainConversation:
         from langchain_core.messages import HumanMessage
 
         self.add(HumanMessage(text))
+
+    async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:  # noqa: ARG002
+        """Run the tool: nothing is recorded here."""
+        return await run()
 
     def input_bound(self) -> int:
         """Bound the tokens that the next request can have (E36)."""

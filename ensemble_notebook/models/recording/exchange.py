@@ -12,7 +12,28 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolSpec
+from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
+
+
+class ReplayedError(Exception):
+    """A failure of a recording. Its class has the name of the error that there was.
+
+    Attributes:
+        fault: what it meant.
+    """
+
+    fault: Fault
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it by the name of its class, which is made again."""
+        return make_replayed_error, (type(self).__name__, str(self), self.fault)
+
+
+def make_replayed_error(name: str, message: str, fault: Fault | None = None) -> ReplayedError:
+    """Make the error that a recording tells of."""
+    error: ReplayedError = type(name, (ReplayedError,), {})(message)
+    error.fault = fault or Fault(reason=name, is_transient=False)
+    return error
 
 
 class RequestPart(NamedTuple):
@@ -81,11 +102,12 @@ def make_request(
 
 def to_reply_parts(reply: ModelReply) -> ModelRequest:
     """Convert a reply to what it adds to the next request of its conversation."""
-    calls = (
-        RequestPart(f"call of the tool {call.name}", _to_masked_json([call.id, call.arguments]))
-        for call in reply.tool_calls
-    )
-    return (RequestPart("earlier reply", mask(reply.text)), *calls)
+    return (RequestPart("earlier reply", mask(reply.text)), *map(to_call_part, reply.tool_calls))
+
+
+def to_call_part(call: ToolCall) -> RequestPart:
+    """Convert a tool call to its part of a request."""
+    return RequestPart(f"call of the tool {call.name}", _to_masked_json([call.id, call.arguments]))
 
 
 def to_result_part(call_id: str, tool: str, text: str) -> RequestPart:

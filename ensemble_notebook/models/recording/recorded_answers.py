@@ -11,9 +11,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ensemble_notebook.domain.seams.chat_port import ModelReply
+from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolCall
 from ensemble_notebook.errors import ReplayError
-from ensemble_notebook.models.recording.exchange import ModelRequest, RecordedExchange, to_reply_parts
+from ensemble_notebook.models.recording.exchange import (
+    ModelRequest,
+    RecordedExchange,
+    RequestPart,
+    to_call_part,
+    to_reply_parts,
+    to_result_part,
+)
 from ensemble_notebook.models.recording.exchange_documents import (
     outcome_from_document,
     request_from_document,
@@ -21,12 +28,24 @@ from ensemble_notebook.models.recording.exchange_documents import (
     user_from_document,
 )
 from ensemble_notebook.models.recording.port_info import PortInfo
-from ensemble_notebook.models.recording.recording_format import Document, describe_remedy, read_documents
+from ensemble_notebook.models.recording.recording_format import (
+    TOOLS_FORMAT,
+    Document,
+    describe_remedy,
+    read_documents,
+    read_format,
+)
 from ensemble_notebook.models.recording.request_difference import describe_difference, find_nearest
+from ensemble_notebook.models.recording.tool_answers import RecordedTool, tool_from_document
 
 
 class RecordedAnswers:
-    """What a recording holds: its models, and its exchanges, each of which answers once.
+    """What a recording holds: its models, its exchanges, each of which answers once, and what tools answered.
+
+    Attributes:
+        path: of the file.
+        models: by the names of their specs.
+        has_tool_answers: False for files of the first version, which kept none.
 
     Raises:
         ReplayError: the file is none, or not whole; names it and the line.
@@ -36,11 +55,13 @@ class RecordedAnswers:
         self.path = path
         self.models: dict[str, PortInfo] = {}
         self._exchanges: dict[int, RecordedExchange] = {}
+        self._tools: dict[tuple[int, str], list[RecordedTool]] = defaultdict(list)
         for document in read_documents(path):
             try:
                 self._add(document.content)
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 raise ReplayError(self._describe_incomplete(document, error)) from error
+        self.has_tool_answers = read_format(path) >= TOOLS_FORMAT
         self._by_request: dict[ModelRequest, list[RecordedExchange]] = defaultdict(list)
         for exchange in self._exchanges.values():
             self._by_request[exchange.request].append(exchange)
@@ -49,6 +70,10 @@ class RecordedAnswers:
     def _add(self, content: Mapping[str, Any]) -> None:
         if "llm" in content:
             self.models[content["llm"]] = PortInfo.from_document(content)
+            return
+        if "tool" in content:
+            tool = tool_from_document(content)
+            self._tools[tool.exchange, tool.call.id].append(tool)
             return
         number, seconds = content["exchange"], float(content["seconds"])
         outcome, pieces = outcome_from_document(content)
@@ -64,10 +89,19 @@ class RecordedAnswers:
         before = self._exchanges[content["continues"]]
         if not isinstance(before.outcome, ModelReply):
             raise ValueError(f"exchange {before.number} has no reply that could be continued")
-        added = [*map(result_from_document, content.get("results", ()))]
+        added = [self._result(before.number, each) for each in content.get("results", ())]
         if "user" in content:
             added.append(user_from_document(content))
         return (*before.request, *to_reply_parts(before.outcome), *added)
+
+    def _result(self, exchange: int, content: Mapping[str, Any]) -> RequestPart:
+        """What a tool call added to a request; its text is kept with the call, unless the model got another one."""
+        if "text" in content:
+            return result_from_document(content)
+        tool = self._tools[exchange, content["call"]][0]
+        if tool.answer is None:
+            raise ValueError(f"the tool call {tool.call.id} has no answer")
+        return to_result_part(tool.call.id, content["tool"], tool.answer.text)
 
     def _describe_incomplete(self, document: Document, error: Exception) -> str:
         wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
@@ -87,6 +121,25 @@ class RecordedAnswers:
             raise ReplayError(self._describe_missing(request, equal))
         self._taken_counts[request] = taken + 1
         return equal[taken]
+
+    def take_tool(self, exchange: int, call: ToolCall) -> RecordedTool:
+        """Take what came of a tool call that the reply of an exchange asked for.
+
+        Raises:
+            ReplayError: there is none, or another one was made; shows what differs.
+        """
+        recorded = self._tools.get((exchange, call.id), [])
+        part = to_call_part(call)
+        for tool in recorded:
+            if tool.part == part:
+                recorded.remove(tool)
+                return tool
+        if recorded:
+            differs = describe_difference((part,), (recorded[0].part,))
+            problem = f"has another call of a tool after exchange {exchange}; {differs}\n"
+        else:
+            problem = f"has no answer of the tool {call.name} after exchange {exchange}. "
+        raise ReplayError(f"The recording {self.path} {problem}{describe_remedy(self.path)}")
 
     def _describe_missing(self, request: ModelRequest, equal: Sequence[RecordedExchange]) -> str:
         if equal:

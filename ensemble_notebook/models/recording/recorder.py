@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from ensemble_notebook.domain.seams.chat_port import (
     Conversation,
     Fault,
     ModelReply,
+    ToolAnswer,
     ToolCall,
     ToolSpec,
 )
@@ -38,6 +39,7 @@ from ensemble_notebook.models.recording.recording_format import (
     format_document,
     is_recording,
 )
+from ensemble_notebook.models.recording.tool_answers import tool_to_document
 
 
 class RecordingWriter:
@@ -46,7 +48,7 @@ class RecordingWriter:
     A file that can't be written costs a warning, never the run: what models answer is paid for (E70). Nothing more is
     written then, since later exchanges refer to earlier ones, and the file says that it is incomplete.
 
-    Why not on a thread: an exchange takes milliseconds to write, and the next one may refer to its number.
+    Why not on a thread: an exchange takes less than a millisecond to write, and the next one may refer to its number.
 
     Attributes:
         warnings: at most one: that the file could not be written.
@@ -74,6 +76,10 @@ class RecordingWriter:
         # The seconds come last: a document without them was cut off.
         self._write("", {"exchange": self._count, **request, **facts, "seconds": round(seconds, 3)}, mode="a")
         return self._count
+
+    def add_tool(self, exchange: int, call: ToolCall, answer: ToolAnswer | None, seconds: float) -> None:
+        """Write down what came of a tool call that the reply of an exchange asked for."""
+        self._write("", tool_to_document(exchange, call, answer, seconds), mode="a")
 
     def _write(self, header: str, content: Mapping[str, Any], mode: str) -> None:
         if self.warnings:
@@ -171,16 +177,33 @@ class RecordingConversation:
         self._conversation = conversation
         self._request = request
         self._file = file
+        self._last_exchange = 0
+        self._answers: dict[str, str | None] = {}
 
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
         self._conversation.add_tool_result(call, text)
-        self._request.setdefault("results", []).append(result_to_document(call, text))
+        result = result_to_document(call, text)
+        if self._answers.pop(call.id, None) == text:
+            del result["text"]  # written with the call
+        self._request.setdefault("results", []).append(result)
 
     def add_user_message(self, text: str) -> None:
         """Append what is said to the model after its last reply."""
         self._conversation.add_user_message(text)
         self._request["user"] = mask(text)
+
+    async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
+        """Run the tool; its answer is written down before the model sees it."""
+        started = time.monotonic()
+        answer = None
+        try:
+            answer = await run()
+        finally:
+            self._file.add_tool(self._last_exchange, call, answer, time.monotonic() - started)
+        # Where a model gives one id to two calls, what was answered is written with the results, too.
+        self._answers[call.id] = None if call.id in self._answers else answer.text
+        return answer
 
     def input_bound(self) -> int:
         """Tell what the conversation that is recorded tells."""
@@ -210,7 +233,8 @@ class RecordingConversation:
         except BaseException:
             write(CancelledRequest())
             raise
-        self._request = {"continues": write(reply)}
+        self._last_exchange = write(reply)
+        self._request = {"continues": self._last_exchange}
         return reply
 
 

@@ -15,7 +15,9 @@ from typing import Any, Final
 
 from ensemble_notebook.errors import ReplayError
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+# The first that keeps what tools answered.
+TOOLS_FORMAT: Final = 2
 
 _TITLE: Final = "ensemble-notebook recording"
 HEADER: Final = f"""{_TITLE}: {FORMAT}
@@ -159,6 +161,13 @@ def read_documents(path: Path) -> list[Document]:
         documents.append(Document(line + 1, _parse_document(path, part, line, is_last=number == len(parts))))
         line += 1 + part.count("\n")
     return documents
+
+
+def read_format(path: Path) -> int:
+    """Read the number of the format of a file that `read_documents` reads."""
+    with path.open(encoding="utf-8-sig") as file:
+        found = _FIRST_LINE.match(file.readline())
+    return int(found[1]) if found else 0
 
 
 def describe_remedy(path: Path) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.outputs.metrics import NO_USAGE
 from ensemble_notebook.domain.outputs.secrets import protect
-from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolCall, ToolSpec
+from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolAnswer, ToolCall, ToolSpec
 from ensemble_notebook.errors import ReplayError
 from ensemble_notebook.models.langchain.error_classification import classify_error
 from ensemble_notebook.models.langchain.langchain_model import find_core_model, protect_secrets
@@ -28,7 +28,8 @@ from ensemble_notebook.models.recording.exchange import (
     CancelledRequest,
     FailedRequest,
     ModelRequest,
-    RecordedExchange,
+    ReplayedError,
+    make_replayed_error,
     make_request,
     to_reply_parts,
     to_result_part,
@@ -43,39 +44,22 @@ from ensemble_notebook.models.recording.recording_format import describe_remedy
 _PATIENCE_S: Final = 1.0
 
 
-class ReplayedError(Exception):
-    """A failure of a recording. Its class has the name of the error that there was.
-
-    Attributes:
-        fault: what it meant.
-    """
-
-    fault: Fault
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it by the name of its class, which is made again."""
-        return _make_replayed_error, (FailedRequest(type(self).__name__, str(self), self.fault),)
-
-
-def _make_replayed_error(failed: FailedRequest) -> ReplayedError:
-    error: ReplayedError = type(failed.error, (ReplayedError,), {})(failed.message)
-    error.fault = failed.fault
-    return error
-
-
 class ReplaySource:
     """A `ChatSource` that answers from a recording.
 
     Args:
         path: of the file; ``~`` is the home folder.
         pace: how much of the recorded time each answer takes: 0 for none, 1 for as long as it was.
+        runs_tools: whether tools are run, in place of giving their recorded answers; done in any case where the file is
+            of a version that has none.
 
     Raises:
         ReplayError: the file is no recording, or not whole.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, pace: float = 0.0) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, pace: float = 0.0, runs_tools: bool = False) -> None:
         self._answers = RecordedAnswers(Path(path).expanduser().absolute())
+        self._runs_tools = runs_tools or not self._answers.has_tool_answers
         self._pace = pace
 
     @property
@@ -106,7 +90,13 @@ class ReplaySource:
                 f"The recording {self._answers.path} has no model {name}; it has: {known}. "
                 f"Use the same model, or record anew: run(record={str(self._answers.path)!r})."
             )
-        return ReplayPort(**models[name].to_attributes(), llm=name, answers=self._answers, pace=self._pace)
+        return ReplayPort(
+            **models[name].to_attributes(),
+            llm=name,
+            answers=self._answers,
+            pace=self._pace,
+            runs_tools=self._runs_tools,
+        )
 
 
 def _protect_key(llm: Any) -> None:
@@ -124,6 +114,7 @@ class ReplayPort(PortInfo):
     llm: str
     answers: RecordedAnswers
     pace: float
+    runs_tools: bool
 
     def open(
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
@@ -131,7 +122,7 @@ class ReplayPort(PortInfo):
         """Begin a conversation."""
         request = make_request(self.llm, system, user, tools, schema)
         bound = self._bound_option_tokens(tools, schema) + _bound_message_tokens(system) + _bound_message_tokens(user)
-        return ReplayConversation(self.answers, request, bound, self.pace)
+        return ReplayConversation(self.answers, request, bound, self.pace, runs_tools=self.runs_tools)
 
     def _bound_option_tokens(self, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None) -> int:
         """Bound as the port that was recorded does, so that a budget is used up at the same request (E36)."""
@@ -156,11 +147,15 @@ class ReplayPort(PortInfo):
 class ReplayConversation:
     """A `Conversation` with a recording."""
 
-    def __init__(self, answers: RecordedAnswers, request: ModelRequest, bound: int, pace: float) -> None:
+    def __init__(
+        self, answers: RecordedAnswers, request: ModelRequest, bound: int, pace: float, *, runs_tools: bool
+    ) -> None:
         self._answers = answers
         self._request = request
         self._bound = bound
         self._pace = pace
+        self._runs_tools = runs_tools
+        self._last_exchange = 0
 
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
@@ -171,6 +166,22 @@ class ReplayConversation:
         """Append what is said to the model after its last reply."""
         self._request = (*self._request, to_user_part(text))
         self._bound += _bound_message_tokens(text)
+
+    async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
+        """Give what the tool answered in the recording.
+
+        Raises:
+            ReplayError: the recording has another call, or no answer.
+        """
+        if self._runs_tools:
+            return await run()
+        recorded = self._answers.take_tool(self._last_exchange, call)
+        if recorded.answer is None:
+            await asyncio.sleep(recorded.seconds + _PATIENCE_S)
+            what = f"The call of the tool {call.name} after exchange {self._last_exchange}"
+            raise ReplayError(self._describe_stopped(what, "answer", recorded.seconds))
+        await asyncio.sleep(recorded.seconds * self._pace)
+        return recorded.answer
 
     def input_bound(self) -> int:
         """Bound the tokens that the next request could have had."""
@@ -193,11 +204,12 @@ class ReplayConversation:
         match exchange.outcome:
             case FailedRequest() as failed:
                 await asyncio.sleep(seconds)
-                raise _make_replayed_error(failed)
+                raise make_replayed_error(failed.error, failed.message, failed.fault)
             case CancelledRequest():
                 await asyncio.sleep(exchange.seconds + _PATIENCE_S)
-                raise ReplayError(self._describe_cancelled(exchange))
+                raise ReplayError(self._describe_stopped(f"Exchange {exchange.number}", "reply", exchange.seconds))
             case ModelReply() as reply:
+                self._last_exchange = exchange.number
                 await _stream_pieces(exchange.pieces or (reply.text,), seconds, on_token)
                 self._request = (*self._request, *to_reply_parts(reply))
                 calls = [{"name": each.name, "args": each.arguments, "id": each.id} for each in reply.tool_calls]
@@ -206,11 +218,11 @@ class ReplayConversation:
                 )
                 return reply
 
-    def _describe_cancelled(self, exchange: RecordedExchange) -> str:
+    def _describe_stopped(self, what: str, missing: str, seconds: float) -> str:
         path = self._answers.path
         return (
-            f"Exchange {exchange.number} of the recording {path} has no reply: it was stopped after "
-            f"{exchange.seconds:g} s. {describe_remedy(path)}"
+            f"{what} of the recording {path} has no {missing}: it was stopped after {seconds:g} s. "
+            f"{describe_remedy(path)}"
         )
 
 

@@ -180,6 +180,8 @@ class EnsembleMagics(Magics):
             timeout=options.timeout,
             record=options.record,
             replay=options.replay,
+            replay_tools=options.replay_tools,
+            pace=options.pace,
             listeners=(*screen.listeners, reviewer),
             review_handler=reviewer.ask,
         )
