@@ -39,9 +39,9 @@ __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __all__ += ["__version__"]
 
 register_cell_namer(_name_cell)
-register_view("timeline", "ensemble_notebook.notebook.live.timeline_widget:timeline_of")
-register_view("output", "ensemble_notebook.notebook.picture.static_picture:output_bundle")
-register_view("plan", "ensemble_notebook.notebook.picture.static_picture:plan_bundle")
+register_view("timeline", "ensemble_notebook.notebook.live.timeline_widget:make_timeline")
+register_view("output", "ensemble_notebook.notebook.picture.static_picture:make_output_bundle")
+register_view("plan", "ensemble_notebook.notebook.picture.static_picture:make_plan_bundle")
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

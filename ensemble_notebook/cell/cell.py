@@ -54,11 +54,11 @@ class Cell:
     def estimate(self) -> CostEstimate | None:
         """What a run would take; None where nobody can tell without importing what the cell names (C4)."""
         from ensemble_notebook.ensemble.cost_estimation import estimate
-        from ensemble_notebook.ensemble.run_preparation import pricing_of
+        from ensemble_notebook.ensemble.run_preparation import make_pricing
 
         definition = self.definition
         try:
-            return estimate(definition, self.graph, self.inputs, pricing_of(definition), datetime.now(UTC))
+            return estimate(definition, self.graph, self.inputs, make_pricing(definition), datetime.now(UTC))
         except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema; or no key is set
             return None
 

@@ -14,21 +14,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ensemble_notebook.cli.package_files import resource
+from ensemble_notebook.cli.package_files import find_package_file
 from ensemble_notebook.errors import EnsembleError
 
 _TEMPLATE: Final = "ipython_config.lazy_magics.json"
 _FILE: Final = "ipython_config.json"
 
 
-def user_file() -> Path:
+def find_user_config() -> Path:
     """The configuration of this user, in all environments."""
     from IPython.paths import get_ipython_dir
 
     return Path(get_ipython_dir()) / "profile_default" / _FILE
 
 
-def environment_file() -> Path:
+def find_environment_config() -> Path:
     """The configuration of this Python environment, for all its users."""
     return Path(sys.prefix) / "etc" / "ipython" / _FILE
 
@@ -40,11 +40,11 @@ def enable(file: Path) -> bool:
         EnsembleError: the file is no JSON object, gives the name to another module, or has a Python file beside it
             that sets the same option, which a JSON file would silently replace.
     """
-    config, ours = _read(file), _template()
-    if _merged(config, ours) == config:
+    config, ours = _read(file), _read_template()
+    if _merge(config, ours) == config:
         return False
     _refuse_python_config(file.with_suffix(".py"))
-    _write(file, _merged(config, ours))
+    _write(file, _merge(config, ours))
     return True
 
 
@@ -55,7 +55,7 @@ def disable(file: Path) -> bool:
         EnsembleError: the file is no JSON object.
     """
     config = _read(file)
-    rest = _without(config, _template())
+    rest = _subtract(config, _read_template())
     if rest == config:
         return False
     if rest:
@@ -65,8 +65,8 @@ def disable(file: Path) -> bool:
     return True
 
 
-def _template() -> dict[str, Any]:
-    template: dict[str, Any] = json.loads((resource("jupyter-config") / _TEMPLATE).read_text(encoding="utf-8"))
+def _read_template() -> dict[str, Any]:
+    template: dict[str, Any] = json.loads((find_package_file("jupyter-config") / _TEMPLATE).read_text(encoding="utf-8"))
     return template
 
 
@@ -90,7 +90,7 @@ def _write(file: Path, config: Mapping[str, Any]) -> None:
     draft.replace(file)
 
 
-def _merged(config: Mapping[str, Any], ours: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+def _merge(config: Mapping[str, Any], ours: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     merged = dict(config)
     for key, value in ours.items():
         name = f"{path}.{key}".lstrip(".")
@@ -98,7 +98,7 @@ def _merged(config: Mapping[str, Any], ours: Mapping[str, Any], path: str = "") 
             theirs = config.get(key, {})
             if not isinstance(theirs, Mapping):
                 raise EnsembleError(f"{name} holds {theirs!r} where names belong. Repair it, then try again.")
-            merged[key] = _merged(theirs, value, name)
+            merged[key] = _merge(theirs, value, name)
         elif config.get(key, value) != value:
             raise EnsembleError(f"{name} is {config[key]!r} already, which is not ours to change.")
         else:
@@ -106,12 +106,12 @@ def _merged(config: Mapping[str, Any], ours: Mapping[str, Any], path: str = "") 
     return merged
 
 
-def _without(config: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+def _subtract(config: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
     """Without the entries that are exactly ours, and without what is empty for lack of them."""
     rest = {}
     for key, value in config.items():
         mine = ours.get(key)
-        kept = _without(value, mine) if isinstance(value, Mapping) and isinstance(mine, Mapping) else value
+        kept = _subtract(value, mine) if isinstance(value, Mapping) and isinstance(mine, Mapping) else value
         if key in ours and (kept == mine or (kept == {} and value)):
             continue
         rest[key] = kept
@@ -120,7 +120,7 @@ def _without(config: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, An
 
 def _refuse_python_config(file: Path) -> None:
     if file.exists() and re.search(r"^[^#\n]*\blazy_magics\b", file.read_text(encoding="utf-8"), re.MULTILINE):
-        ((name, module),) = _template()["MagicsManager"]["lazy_magics"].items()
+        ((name, module),) = _read_template()["MagicsManager"]["lazy_magics"].items()
         raise EnsembleError(
             f"{file} sets lazy_magics itself, and a JSON file beside it would replace what it says. "
             f"Add this entry there instead: {name!r}: {module!r}"

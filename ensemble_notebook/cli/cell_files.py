@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ensemble_notebook.cell.language.options import MAGIC, RUN_OPTIONS, Options, parse_options
-from ensemble_notebook.cli.run_progress import ask, printable, say, tell
+from ensemble_notebook.cli.run_progress import ask, remove_unprintable, report_event, say
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def run_file(arguments: Namespace) -> None:
     ensemble = cell.build({})
     watched = replace(
         ensemble,
-        listeners=(*ensemble.listeners, tell),
+        listeners=(*ensemble.listeners, report_event),
         review_handler=ensemble.review_handler or ask,
     )
     try:
@@ -48,7 +48,7 @@ def run_file(arguments: Namespace) -> None:
         raise
     _show(output, arguments.out)
     if arguments.out is None or _is_trace(arguments.out):
-        print(f"\n{printable(output.raw)}")
+        print(f"\n{remove_unprintable(output.raw)}")
     else:
         arguments.out.write_text(output.raw, encoding="utf-8")
         print(f"\nThe answer is in {arguments.out}")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ensemble_notebook.cli.package_files import resource
+from ensemble_notebook.cli.package_files import find_package_file
 from ensemble_notebook.errors import EnsembleError
 
 if TYPE_CHECKING:
@@ -34,21 +34,21 @@ def demo(folder: Path | None, *, opens: bool) -> None:
     folder = Path(tempfile.mkdtemp(prefix="ensemble-demo-")) if folder is None else folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     result = folder / NOTEBOOK
-    notebook = _executed(resource("notebooks") / NOTEBOOK, result)
+    notebook = _execute(find_package_file("notebooks") / NOTEBOOK, result)
     print(f"\nThe notebook with its results is {result}\n")
-    print(table(notebook))
+    print(format_task_table(notebook))
     if opens and _has_display():
         _open(result)
 
 
-def table(notebook: NotebookNode) -> str:
+def format_task_table(notebook: NotebookNode) -> str:
     """Task, tokens and seconds of every run whose trace the notebook holds."""
-    rows = [("task", "tokens", "seconds"), *_task_rows(notebook)]
+    rows = [("task", "tokens", "seconds"), *_find_task_rows(notebook)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return "\n".join(f"{task:<{widths[0]}}  {tokens:>{widths[1]}}  {time:>{widths[2]}}" for task, tokens, time in rows)
 
 
-def _executed(source: Path, result: Path) -> NotebookNode:
+def _execute(source: Path, result: Path) -> NotebookNode:
     try:
         import nbformat
         from nbclient import NotebookClient
@@ -60,7 +60,7 @@ def _executed(source: Path, result: Path) -> NotebookNode:
     notebook: NotebookNode = nbformat.read(source, as_version=4)  # type: ignore[no-untyped-call]
     count = len(notebook.cells)
 
-    def tell(cell_index: int, **_: Any) -> None:
+    def report_event(cell_index: int, **_: Any) -> None:
         end = "\r" if sys.stderr.isatty() and cell_index + 1 < count else "\n"
         print(f"{NOTEBOOK}: cell {cell_index + 1} of {count}", end=end, file=sys.stderr, flush=True)
 
@@ -70,7 +70,7 @@ def _executed(source: Path, result: Path) -> NotebookNode:
         kernel_name="python3",
         extra_arguments=["--log-level=ERROR"],  # a kernel that nobody else talks to need not warn of its transport
         resources={"metadata": {"path": str(result.parent)}},
-        on_cell_start=tell,
+        on_cell_start=report_event,
     )
     try:
         client.execute()
@@ -81,7 +81,7 @@ def _executed(source: Path, result: Path) -> NotebookNode:
     return notebook
 
 
-def _task_rows(notebook: NotebookNode) -> Iterator[tuple[str, str, str]]:
+def _find_task_rows(notebook: NotebookNode) -> Iterator[tuple[str, str, str]]:
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
             trace = output.get("data", {}).get("application/vnd.ensemble.trace+json")

@@ -136,16 +136,16 @@ def _validate(arguments: argparse.Namespace) -> None:
 
 
 def _enable(arguments: argparse.Namespace) -> None:
-    from ensemble_notebook.cli.autoload import enable, environment_file, user_file
+    from ensemble_notebook.cli.autoload import enable, find_environment_config, find_user_config
 
-    file = environment_file() if arguments.is_environment else user_file()
+    file = find_environment_config() if arguments.is_environment else find_user_config()
     print(f"%%ensemble is {'now enabled' if enable(file) else 'enabled already'} in {file}")
 
 
 def _disable(arguments: argparse.Namespace) -> None:
-    from ensemble_notebook.cli.autoload import disable, environment_file, user_file
+    from ensemble_notebook.cli.autoload import disable, find_environment_config, find_user_config
 
-    file = environment_file() if arguments.is_environment else user_file()
+    file = find_environment_config() if arguments.is_environment else find_user_config()
     print(f"%%ensemble {'is no longer' if disable(file) else 'was not'} enabled in {file}")
 
 

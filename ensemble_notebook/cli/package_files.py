@@ -8,7 +8,7 @@ from typing import Final
 _PACKAGE: Final = Path(__file__).parent.parent
 
 
-def resource(name: str) -> Path:
+def find_package_file(name: str) -> Path:
     """The folder of this name.
 
     Raises:

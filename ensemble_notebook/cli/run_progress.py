@@ -46,7 +46,7 @@ _LINES: Final[Mapping[type[Event], Callable[[Any], str]]] = {
 }
 
 
-def tell(event: Event) -> None:
+def report_event(event: Event) -> None:
     """A listener: one line for each thing that a person who waits wants to know."""
     line = _LINES.get(type(event))
     if line is not None:
@@ -55,7 +55,7 @@ def tell(event: Event) -> None:
 
 def say(text: str) -> None:
     """A line on stderr."""
-    print(printable(text), file=sys.stderr, flush=True)
+    print(remove_unprintable(text), file=sys.stderr, flush=True)
 
 
 def ask(request: ReviewRequest) -> ReviewDecision:
@@ -64,20 +64,20 @@ def ask(request: ReviewRequest) -> ReviewDecision:
     Raises:
         TimeoutError: nobody does.
     """
-    from ensemble_notebook.ensemble.review_handlers import NOBODY, converse
+    from ensemble_notebook.ensemble.review_handlers import NOBODY_ERRORS, ask_in_text
 
     try:
-        return converse(request, _line, say)
-    except NOBODY as error:
+        return ask_in_text(request, _read_line, say)
+    except NOBODY_ERRORS as error:
         raise TimeoutError(f"Nobody can be asked here: {error}") from error
 
 
-def printable(text: str) -> str:
+def remove_unprintable(text: str) -> str:
     """Without secrets, and without control characters, so that no model moves the cursor or writes a title."""
     return "".join(char for char in mask(text) if char.isprintable() or char in "\n\t")
 
 
-def _line(prompt: str) -> str:
+def _read_line(prompt: str) -> str:
     print(prompt, end="", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     if not line:

@@ -58,7 +58,9 @@ def estimate(
     return CostEstimate(tasks=tuple(estimator.tasks()), currency=currency)
 
 
-def price_problems(ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing, at: datetime) -> Iterator[Problem]:
+def find_price_problems(
+    ensemble: EnsembleDefinition, graph: Graph, pricing: Pricing, at: datetime
+) -> Iterator[Problem]:
     """The models that `max_cost` rules out because nobody knows their price (E36)."""
     budget = ensemble.budget
     if budget is None or budget.max_cost is None or budget.allow_unknown_cost:
@@ -96,19 +98,19 @@ class _AgentShare:
     @property
     def input_tokens(self) -> Range[int]:
         """Of all requests; each carries what was said before."""
-        growth = self.rounds * (self.rounds - 1) // 2 * (_reply(self.model).high + TOOL_RESULT)
+        growth = self.rounds * (self.rounds - 1) // 2 * (_estimate_reply(self.model).high + TOOL_RESULT)
         return Range(self.prompt.low * self.is_sure, self.rounds * self.prompt.high + growth)
 
     @property
     def output_tokens(self) -> Range[int]:
         """Of all replies."""
-        reply = _reply(self.model)
+        reply = _estimate_reply(self.model)
         return Range(reply.low * self.is_sure, self.rounds * reply.high)
 
     @property
     def largest_input(self) -> int:
         """Of its last request, at most."""
-        return self.prompt.high + (self.rounds - 1) * (_reply(self.model).high + TOOL_RESULT)
+        return self.prompt.high + (self.rounds - 1) * (_estimate_reply(self.model).high + TOOL_RESULT)
 
 
 class _Estimator:
@@ -125,19 +127,19 @@ class _Estimator:
 
     def tasks(self) -> Iterator[TaskEstimate]:
         for node in self._graph.all_tasks:
-            yield self._task(node)
+            yield self._estimate_task(node)
         if self._has_manager:
             for member in self._graph.team:
                 yield self._estimate_worker(member.agent)
 
-    def _task(self, node: TaskNode) -> TaskEstimate:
+    def _estimate_task(self, node: TaskNode) -> TaskEstimate:
         if node.agent is None:
             return TaskEstimate(name=node.name, agent=node.role, model=None, cost=_FREE)
         is_sure = not node.when and (node.phase is None or not self._graph.phases[node.phase].when)
         shares = [self._size_share(node, node.agent, node.llm, is_sure)]
         if node.task.fallback is not None:
             shares.append(self._size_share(node, node.task.fallback, node.fallback_llm, is_sure=False))
-        return self._estimate(node.name, node.role, shares)
+        return self._add_shares(node.name, node.role, shares)
 
     def _size_share(self, node: TaskNode, agent: Agent, llm: Any, is_sure: bool) -> _AgentShare:
         task = node.task
@@ -149,18 +151,18 @@ class _Estimator:
         if self._has_manager:
             team = [member.agent for member in self._graph.team]
             texts += [text for each in team for text in (each.role, each.goal, each.background or "")]
-        prompt = _size(texts)
+        prompt = _estimate_size(texts)
         for index in node.context:
-            prompt += self._read(self._graph.tasks[index])
+            prompt += self._estimate_context(self._graph.tasks[index])
         rounds = 1 + (task.max_output_retries if task.output_type is not None else 0)
         if tools or agent.allow_delegation or self._has_manager:
             rounds += agent.max_iterations + WARNINGS_BEFORE_END
-        return _AgentShare(self._identity(llm), prompt, rounds, is_sure)
+        return _AgentShare(self._get_identity(llm), prompt, rounds, is_sure)
 
     def _estimate_worker(self, agent: Agent) -> TaskEstimate:
         """What a worker may be asked for by the manager, whose words are at most as long as a reply."""
         tools = Toolbox(agent.tools).specs
-        size = _size(
+        size = _estimate_size(
             [
                 write_system_prompt(agent),
                 *(json.dumps(dict(tool.parameters), default=str) for tool in tools),
@@ -168,19 +170,19 @@ class _Estimator:
         )
         rounds = 1 + (agent.max_iterations + WARNINGS_BEFORE_END if tools else 0)
         prompt = Range(size.low, size.high + MAX_OUTPUT_TOKENS)
-        share = _AgentShare(self._identity(resolve_llm(agent, self._ensemble)), prompt, rounds, is_sure=False)
-        return self._estimate(agent.role, agent.role, [share] * self._ensemble.manager_max_iterations)
+        share = _AgentShare(self._get_identity(resolve_llm(agent, self._ensemble)), prompt, rounds, is_sure=False)
+        return self._add_shares(agent.role, agent.role, [share] * self._ensemble.manager_max_iterations)
 
-    def _read(self, node: TaskNode) -> Range[int]:
+    def _estimate_context(self, node: TaskNode) -> Range[int]:
         """The output of another task, in a prompt."""
         if node.agent is None:
             return Range(0, MAX_OUTPUT_TOKENS)
-        return _reply(self._identity(node.llm))
+        return _estimate_reply(self._get_identity(node.llm))
 
-    def _estimate(self, name: str, role: str, shares: list[_AgentShare]) -> TaskEstimate:
+    def _add_shares(self, name: str, role: str, shares: list[_AgentShare]) -> TaskEstimate:
         total = TaskEstimate(name=name, agent=role, model=shares[0].model.name, cost=_FREE)
         for share in shares:
-            cost = self._cost(share)
+            cost = self._estimate_cost(share)
             total = TaskEstimate(
                 name=name,
                 agent=role,
@@ -192,33 +194,33 @@ class _Estimator:
             )
         return total
 
-    def _cost(self, share: _AgentShare) -> Range[Decimal] | None:
-        low = self._price(share.model, share.input_tokens.low, share.output_tokens.low)
+    def _estimate_cost(self, share: _AgentShare) -> Range[Decimal] | None:
+        low = self._find_price(share.model, share.input_tokens.low, share.output_tokens.low)
         # All requests at the rate of the largest one, since some prices rise with the length of the prompt.
-        largest = self._price(share.model, share.largest_input, _reply(share.model).high)
+        largest = self._find_price(share.model, share.largest_input, _estimate_reply(share.model).high)
         if low is None or largest is None:
             return None
         inputs = largest.input * share.input_tokens.high / share.largest_input
         return Range(low.total, inputs + share.rounds * largest.output)
 
-    def _price(self, model: ModelIdentity, inputs: int, outputs: int) -> Price | None:
+    def _find_price(self, model: ModelIdentity, inputs: int, outputs: int) -> Price | None:
         usage = TokenUsage(input_tokens=inputs, output_tokens=outputs)
         return self._pricing(usage, provider=model.provider, model=model.name, at=self._at)
 
-    def _identity(self, llm: Any) -> ModelIdentity:
+    def _get_identity(self, llm: Any) -> ModelIdentity:
         key = get_llm_key(llm)
         if key not in self._identities:
             self._identities[key] = identify_model(llm)
         return self._identities[key]
 
 
-def _reply(model: ModelIdentity) -> Range[int]:
+def _estimate_reply(model: ModelIdentity) -> Range[int]:
     """Tokens of one reply; where the model has no limit, the one that a budget would give it."""
     most = model.max_tokens or MAX_OUTPUT_TOKENS
     return Range(min(SHORT_REPLY, most), most)
 
 
-def _size(texts: list[str]) -> Range[int]:
+def _estimate_size(texts: list[str]) -> Range[int]:
     """Tokens of texts: a quarter of their bytes is usual, and more than their bytes can't be."""
     size = sum(len(text.encode()) for text in texts)
     return Range(size // BYTES_PER_TOKEN, size + WRAPPING)

@@ -20,8 +20,14 @@ from ensemble_notebook.engine.threads.loop_thread import loop_thread
 from ensemble_notebook.ensemble.cost_estimation import estimate
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.run_handle import RunHandle
-from ensemble_notebook.ensemble.run_preparation import checked, order_of, pricing_of, source_of, values_of
-from ensemble_notebook.ensemble.run_settings import Inputs, Pace, PathLike, ReplayTools, RunSetting
+from ensemble_notebook.ensemble.run_preparation import (
+    check_runnable,
+    make_pricing,
+    make_run_spec,
+    make_source,
+    merge_inputs,
+)
+from ensemble_notebook.ensemble.run_settings import Inputs, Pace, PathLike, ReplayTools, RunSettings
 from ensemble_notebook.errors import EnsembleError
 
 
@@ -83,7 +89,7 @@ class Ensemble(RunnableEnsemble):
         """
         if loop_thread().is_current():
             raise EnsembleError("run() would block the loop that it needs; use `await ensemble.arun()` in async tools.")
-        setting = RunSetting(timeout=timeout, record=record, replay=replay, replay_tools=replay_tools, pace=pace)
+        setting = RunSettings(timeout=timeout, record=record, replay=replay, replay_tools=replay_tools, pace=pace)
         handle = self._handle(inputs, variables, setting)
         try:
             handle.begin()
@@ -104,7 +110,7 @@ class Ensemble(RunnableEnsemble):
         **variables: Any,
     ) -> EnsembleOutput:
         """The same on the caller's loop. Cancelling it stops the run; the `CancelledError` carries ``output``, too."""
-        setting = RunSetting(timeout=timeout, record=record, replay=replay, replay_tools=replay_tools, pace=pace)
+        setting = RunSettings(timeout=timeout, record=record, replay=replay, replay_tools=replay_tools, pace=pace)
         handle = self._handle(inputs, variables, setting)
         try:
             await handle.drive()
@@ -132,7 +138,7 @@ class Ensemble(RunnableEnsemble):
         All is as in `run`; `listeners` are those of this one run, beside the ensemble's own, and `review_handler` is
         asked where the ensemble has none.
         """
-        setting = RunSetting(
+        setting = RunSettings(
             timeout=timeout,
             record=record,
             replay=replay,
@@ -163,7 +169,7 @@ class Ensemble(RunnableEnsemble):
         """
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         sink: Sink = queue.put_nowait
-        setting = RunSetting(
+        setting = RunSettings(
             timeout=timeout, record=record, replay=replay, replay_tools=replay_tools, pace=pace, streams=True
         )
         handle = self._handle(inputs, variables, setting)
@@ -187,11 +193,11 @@ class Ensemble(RunnableEnsemble):
         Raises:
             ValidationError: with every problem found.
         """
-        return checked(self, source_of(RunSetting()))[1]
+        return check_runnable(self, make_source(RunSettings()))[1]
 
     def plan(self, inputs: Inputs = None, /, **variables: Any) -> ExecutionPlan:
         """What a run would do, without doing it. Variables without a value are left as they are."""
-        return make_plan(check_ensemble(self)[0], values_of(self, inputs, variables))
+        return make_plan(check_ensemble(self)[0], merge_inputs(self, inputs, variables))
 
     def estimate(self, inputs: Inputs = None, /, **variables: Any) -> CostEstimate:
         """What a run would take, from the least to the most, in calls, tokens and cost; no model is started for it.
@@ -199,11 +205,11 @@ class Ensemble(RunnableEnsemble):
         Raises:
             ValidationError: the ensemble can't run.
         """
-        graph, _ = checked(self, source_of(RunSetting()))
-        return estimate(self, graph, values_of(self, inputs, variables), pricing_of(self), datetime.now(UTC))
+        graph, _ = check_runnable(self, make_source(RunSettings()))
+        return estimate(self, graph, merge_inputs(self, inputs, variables), make_pricing(self), datetime.now(UTC))
 
-    def _handle(self, inputs: Inputs, variables: Mapping[str, Any], setting: RunSetting) -> RunHandle:
+    def _handle(self, inputs: Inputs, variables: Mapping[str, Any], setting: RunSettings) -> RunHandle:
         """Everything that can be refused is refused here."""
-        source = source_of(setting)
-        order = order_of(self, inputs, variables, setting, source)
+        source = make_source(setting)
+        order = make_run_spec(self, inputs, variables, setting, source)
         return RunHandle(self, order, source, SystemClock(), uuid.uuid4().hex[:12], setting)

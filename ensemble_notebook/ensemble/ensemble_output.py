@@ -189,7 +189,7 @@ class EnsembleOutput(Pickled):
     @cached_property
     def raw(self) -> str:
         """Text of the final task: the one that all others lead to, else the last that completed; may be empty."""
-        final = final_task(self._graph)
+        final = find_final_task(self._graph)
         if final is not None and final in self._outputs:
             return self._outputs[final].raw
         return self._completed[-1].raw if self._completed else ""
@@ -223,7 +223,7 @@ class EnsembleOutput(Pickled):
         """
         output = self.get(name)
         if output is None:
-            raise KeyError(self._absence(name))
+            raise KeyError(self._explain_absence(name))
         return output
 
     def __contains__(self, name: object) -> bool:
@@ -270,7 +270,7 @@ class EnsembleOutput(Pickled):
             for output in self._completed
         }
 
-    def _absence(self, name: str) -> str:
+    def _explain_absence(self, name: str) -> str:
         for failure in self.failures:
             if failure.name == name:
                 return add_origin(f"Task {name!r} failed: {summarize_error(failure.error)}", failure.error)
@@ -284,7 +284,7 @@ class EnsembleOutput(Pickled):
         return f"Task {name!r} was stopped." if name in names else f"No task {name!r}.{did_you_mean(name, names)}"
 
 
-def final_task(graph: Graph) -> int | None:
+def find_final_task(graph: Graph) -> int | None:
     """Index of the one task that all others lead to, or None where there are several."""
     last = find_final_tasks(graph)
     return last[0] if len(last) == 1 else None

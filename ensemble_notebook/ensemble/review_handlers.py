@@ -35,7 +35,7 @@ _ENDS: Final = {
 }
 _EXIT_COMMAND: Final = "/exit"
 # What `input` raises where there is nobody: the end of a file, a captured or missing stream, a frontend without input.
-NOBODY: Final = (EOFError, OSError, RuntimeError)
+NOBODY_ERRORS: Final = (EOFError, OSError, RuntimeError)
 
 
 def auto_review(decision: ReviewDecision | None = None) -> ReviewHandler:
@@ -57,12 +57,12 @@ def console_review(request: ReviewRequest) -> ReviewDecision:
         TimeoutError: there is nobody to ask; the review's `on_timeout` decides at once.
     """
     try:
-        return converse(request, input, print)
-    except NOBODY as error:
+        return ask_in_text(request, input, print)
+    except NOBODY_ERRORS as error:
         raise TimeoutError(f"Nobody can be asked here: {error}") from error
 
 
-def title_of(request: ReviewRequest) -> str:
+def describe_question(request: ReviewRequest) -> str:
     """What is asked, in a sentence."""
     names = {
         "task": repr(request.task),
@@ -74,12 +74,12 @@ def title_of(request: ReviewRequest) -> str:
     return title[0].upper() + title[1:]
 
 
-def end_of(request: ReviewRequest) -> str:
+def describe_timeout(request: ReviewRequest) -> str:
     """What happens where nobody answers."""
     return _ENDS[request.on_timeout]
 
 
-def converse(request: ReviewRequest, read: Callable[[str], str], write: Callable[[str], object]) -> ReviewDecision:
+def ask_in_text(request: ReviewRequest, read: Callable[[str], str], write: Callable[[str], object]) -> ReviewDecision:
     """Show what is asked, secrets masked, and read until the answer is one.
 
     Args:
@@ -88,21 +88,21 @@ def converse(request: ReviewRequest, read: Callable[[str], str], write: Callable
         write: shows a text.
     """
     lines = mask(request.text).splitlines() or [""]
-    limit = "" if request.timeout is None else f"  ({request.timeout:g} s, then {end_of(request)})"
-    write("\n".join(_printable([f"‖ {title_of(request)}", *(f"  {line}" for line in lines)])))
+    limit = "" if request.timeout is None else f"  ({request.timeout:g} s, then {describe_timeout(request)})"
+    write("\n".join(_remove_control_characters([f"‖ {describe_question(request)}", *(f"  {line}" for line in lines)])))
     if request.subject == "question":
-        return _answer(read, request, limit)
+        return _read_answer(read, request, limit)
     choices = " ".join(_KEYS[verdict][1] for verdict in request.verdicts)
     prompt = f"{choices}{limit}: "
     while True:
         word, _, rest = read(prompt).strip().partition(" ")
-        verdict = _verdict(word.lower(), request.verdicts)
-        if verdict is not None and (decision := _decision(verdict, rest.strip(), read)) is not None:
+        verdict = _find_verdict(word.lower(), request.verdicts)
+        if verdict is not None and (decision := _make_decision(verdict, rest.strip(), read)) is not None:
             return decision
         prompt = f"{choices}: "
 
 
-def _answer(read: Callable[[str], str], request: ReviewRequest, limit: str) -> ReviewDecision:
+def _read_answer(read: Callable[[str], str], request: ReviewRequest, limit: str) -> ReviewDecision:
     can_exit = Verdict.EXIT_EARLY in request.verdicts
     prompt = f"Your answer{f' ({_EXIT_COMMAND} ends the run)' if can_exit else ''}{limit}: "
     while not (text := read(prompt).strip()):
@@ -110,7 +110,7 @@ def _answer(read: Callable[[str], str], request: ReviewRequest, limit: str) -> R
     return ReviewDecision.exit_early() if can_exit and text == _EXIT_COMMAND else ReviewDecision.edit(text)
 
 
-def _verdict(word: str, verdicts: Iterable[Verdict]) -> Verdict | None:
+def _find_verdict(word: str, verdicts: Iterable[Verdict]) -> Verdict | None:
     """The verdict that a word stands for: its key, or the verdict itself."""
     for verdict in verdicts:
         if word in (_KEYS[verdict][0], verdict.value) or (verdict is Verdict.EXIT_EARLY and word in _EXITS):
@@ -118,7 +118,7 @@ def _verdict(word: str, verdicts: Iterable[Verdict]) -> Verdict | None:
     return None
 
 
-def _decision(verdict: Verdict, text: str, read: Callable[[str], str]) -> ReviewDecision | None:
+def _make_decision(verdict: Verdict, text: str, read: Callable[[str], str]) -> ReviewDecision | None:
     """The decision, its text read where it is missing; None where a person did not want to say it after all."""
     match verdict:
         case Verdict.APPROVE:
@@ -131,11 +131,11 @@ def _decision(verdict: Verdict, text: str, read: Callable[[str], str]) -> Review
             text = text or read("What should be different? ").strip()
             return ReviewDecision.retry(text) if text else None
         case Verdict.EDIT:
-            text = text or "\n".join(_lines(read)).strip()
+            text = text or "\n".join(_read_lines(read)).strip()
             return ReviewDecision.edit(text) if text else None
 
 
-def _lines(read: Callable[[str], str]) -> Iterable[str]:
+def _read_lines(read: Callable[[str], str]) -> Iterable[str]:
     """Lines until one is only a dot."""
     prompt = "The new text, line by line; a line that is only a dot ends it: "
     while (line := read(prompt)).strip() != ".":
@@ -143,6 +143,6 @@ def _lines(read: Callable[[str], str]) -> Iterable[str]:
         prompt = "… "
 
 
-def _printable(lines: Iterable[str]) -> Iterable[str]:
+def _remove_control_characters(lines: Iterable[str]) -> Iterable[str]:
     """Without control characters: what a model wrote must not move the cursor of a terminal."""
     return ("".join(char for char in line if char.isprintable() or char == "\t") for line in lines)

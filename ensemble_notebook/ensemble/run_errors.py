@@ -24,7 +24,7 @@ from ensemble_notebook.errors import (
 _RETURNED: Final = (ExitReason.USER_EXIT_EARLY, ExitReason.BUDGET_EXCEEDED)
 
 
-def error_of(
+def make_run_error(
     result: RunResult, graph: Graph, strategy: ErrorStrategy, inputs: Mapping[str, Any], timeout_s: float | None
 ) -> BaseException | None:
     """The error that fits the end of a run, its cause set; None where `run` returns.
@@ -43,12 +43,12 @@ def error_of(
     first = result.failures[0]
     if isinstance(first.error, ConstraintViolationError):
         return first.error  # the manager did its work; what is missing is nobody's failure (E25)
-    error = _failure_error(result, graph, strategy, inputs, first)
+    error = _make_failure_error(result, graph, strategy, inputs, first)
     error.__cause__ = first.error
     return error
 
 
-def _failure_error(
+def _make_failure_error(
     result: RunResult, graph: Graph, strategy: ErrorStrategy, inputs: Mapping[str, Any], first: Failure
 ) -> TaskExecutionError:
     tasks = {node.name: node for node in graph.tasks}

@@ -23,8 +23,8 @@ from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.engine.threads.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
-from ensemble_notebook.ensemble.run_errors import error_of
-from ensemble_notebook.ensemble.run_settings import RunSetting
+from ensemble_notebook.ensemble.run_errors import make_run_error
+from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, make_users_traceback
 from ensemble_notebook.trace.exporters import export_trace
 
@@ -56,7 +56,7 @@ class RunHandle:
         source: ChatSource,
         clock: Clock,
         run_id: str,
-        setting: RunSetting,
+        setting: RunSettings,
     ) -> None:
         self.run_id = run_id
         self.name: str | None = ensemble.name
@@ -121,12 +121,12 @@ class RunHandle:
             waited += pause
             if while_waiting is not None:
                 while_waiting()
-        return self._outcome()
+        return self._get_outcome()
 
     def __await__(self) -> Generator[Any, None, EnsembleOutput]:
         """The result, on any loop."""
         yield from asyncio.shield(asyncio.wrap_future(self._future)).__await__()
-        return self._outcome()
+        return self._get_outcome()
 
     def __repr__(self) -> str:
         """Id and status."""
@@ -176,7 +176,7 @@ class RunHandle:
         finally:
             if timer is not None:
                 timer.cancel()
-            self._conclude(driver)
+            self._make_output(driver)
             is_stopped = driver.result.exit_reason is ExitReason.INTERRUPTED
             await self._export(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
             await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
@@ -202,7 +202,7 @@ class RunHandle:
         if self._driver is not None:
             self._driver.stop(ExitReason.INTERRUPTED)
 
-    def _conclude(self, driver: Driver) -> None:
+    def _make_output(self, driver: Driver) -> None:
         result, spec = driver.result, self._spec
         self.output = EnsembleOutput(
             ensemble=self._ensemble,
@@ -217,11 +217,11 @@ class RunHandle:
             skipped=result.skipped,
         )
         strategy = self._ensemble.error_strategy
-        self._error = error_of(result, spec.graph, strategy, spec.inputs, self._setting.timeout)
+        self._error = make_run_error(result, spec.graph, strategy, spec.inputs, self._setting.timeout)
         if isinstance(self._error, EnsembleError | RunInterrupted):
             self._error.output = self.output
 
-    def _outcome(self) -> EnsembleOutput:
+    def _get_outcome(self) -> EnsembleOutput:
         if self._error is not None:
             # Debuggers land in the last frame: the user's own, where there is one (E48).
             raise self._error.with_traceback(make_users_traceback(self._error))

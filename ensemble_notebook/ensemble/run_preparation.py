@@ -25,14 +25,14 @@ from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.listener_delivery import wants_tokens
 from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.ensemble.cost_estimation import price_problems
-from ensemble_notebook.ensemble.run_settings import RunSetting
+from ensemble_notebook.ensemble.cost_estimation import find_price_problems
+from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, did_you_mean, get_state, summarize_error
 from ensemble_notebook.trace.capture import resolve_capture_mode
 from ensemble_notebook.trace.folding.prices import calculate_price
 
 
-def source_of(setting: RunSetting) -> ChatSource:
+def make_source(setting: RunSettings) -> ChatSource:
     """Where the models of a run come from: the process's source, one that writes down what it sees, or a recording."""
     from ensemble_notebook.models.model_source import get_default_source
 
@@ -48,7 +48,7 @@ def source_of(setting: RunSetting) -> ChatSource:
     return get_default_source()
 
 
-def checked(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Graph, tuple[str, ...]]:
+def check_runnable(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Graph, tuple[str, ...]]:
     """The graph and warnings of an ensemble that can run.
 
     Raises:
@@ -58,14 +58,14 @@ def checked(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Graph, tu
     graph, warnings = check_ensemble(ensemble)
     if absent := list(_absent_problems(ensemble, graph)):
         raise ValidationError(absent)
-    problems = [*_llm_problems(ensemble, graph, source), *_tool_problems(graph), *_type_problems(graph)]
-    problems += price_problems(ensemble, graph, pricing_of(ensemble), datetime.now(UTC))
+    problems = [*_find_llm_problems(ensemble, graph, source), *_find_tool_problems(graph), *_find_type_problems(graph)]
+    problems += find_price_problems(ensemble, graph, make_pricing(ensemble), datetime.now(UTC))
     if problems:
         raise ValidationError(problems)
     return graph, warnings
 
 
-def values_of(
+def merge_inputs(
     ensemble: EnsembleDefinition, inputs: Mapping[str, Any] | None, variables: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The values of all template variables: own defaults, then `inputs`, then keywords."""
@@ -74,16 +74,16 @@ def values_of(
     return {**ensemble.inputs, **(inputs or {}), **variables}
 
 
-def pricing_of(ensemble: EnsembleDefinition) -> Pricing:
+def make_pricing(ensemble: EnsembleDefinition) -> Pricing:
     """What its requests cost: by its own rates, else by the public list."""
     return functools.partial(calculate_price, rates=ensemble.cost)
 
 
-def order_of(
+def make_run_spec(
     ensemble: EnsembleDefinition,
     inputs: Mapping[str, Any] | None,
     variables: Mapping[str, Any],
-    setting: RunSetting,
+    setting: RunSettings,
     source: ChatSource,
 ) -> RunSpec:
     """Everything that the engine needs for one run.
@@ -91,17 +91,17 @@ def order_of(
     Raises:
         ValidationError, PromptTemplateError: it can't run like this.
     """
-    values = values_of(ensemble, inputs, variables)
+    values = merge_inputs(ensemble, inputs, variables)
     protect_named(values)
-    graph, warnings = checked(ensemble, source)
-    texts = [text for task in ensemble_tasks(ensemble) for text in (task.description, task.expected_output)]
+    graph, warnings = check_runnable(ensemble, source)
+    texts = [text for task in list_tasks(ensemble) for text in (task.description, task.expected_output)]
     check_variables(texts, values)
-    if all(task.handler is None for task in ensemble_tasks(ensemble)):
+    if all(task.handler is None for task in list_tasks(ensemble)):
         _refuse_unused(variables, texts)
     return RunSpec(
         graph=graph,
         plan=make_plan(graph, values),
-        agents=tuple(planned_agents(ensemble, graph)),
+        agents=tuple(list_planned_agents(ensemble, graph)),
         name=ensemble.name,
         workflow=ensemble.workflow.value,
         error_strategy=ensemble.error_strategy,
@@ -109,10 +109,10 @@ def order_of(
         max_concurrency=ensemble.max_concurrency,
         warnings=warnings,
         streams=setting.streams or wants_tokens((*ensemble.listeners, *setting.listeners)),
-        memory=_memory(ensemble, graph),
+        memory=_make_memory(ensemble, graph),
         capture_mode=resolve_capture_mode(ensemble.capture_mode),
         budget=ensemble.budget,
-        pricing=pricing_of(ensemble),
+        pricing=make_pricing(ensemble),
         rate_limit=ensemble.rate_limit,
         review_handler=ensemble.review_handler or setting.review_handler,
         review_policy=ensemble.review_policy,
@@ -124,14 +124,14 @@ def order_of(
     )
 
 
-def ensemble_tasks(ensemble: EnsembleDefinition) -> Sequence[Task]:
+def list_tasks(ensemble: EnsembleDefinition) -> Sequence[Task]:
     """All tasks of a definition, in order; those that review phases come last."""
     tasks = ensemble.tasks or [task for phase in ensemble.phases for task in phase.tasks]
     reviewers = [phase.review.by for phase in ensemble.phases if phase.review is not None]
     return [*tasks, *(each for each in reviewers if isinstance(each, Task))]
 
 
-def planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[PlannedAgent]:
+def list_planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[PlannedAgent]:
     """Who takes part, once each: the ensemble's agents, then those of its tasks and their fallbacks, and the team."""
     workers = [each for node in graph.all_tasks for each in (node.agent, node.task.fallback) if each is not None]
     team = [member.agent for member in graph.team]
@@ -147,7 +147,7 @@ def planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Plann
         )
 
 
-def _memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | None:
+def _make_memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | None:
     """The ensemble's store, or one for this run alone; None where no task remembers anything."""
     if not any(node.task.memory for node in graph.all_tasks):
         return None
@@ -168,9 +168,9 @@ def _absent_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Pro
                     yield Problem(str(each.make_error()), owner, field)
 
 
-def _llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource) -> Iterator[Problem]:
+def _find_llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource) -> Iterator[Problem]:
     seen: set[object] = set()
-    for llm, owners in _models(graph):
+    for llm, owners in _list_models(graph):
         if llm is None or get_llm_key(llm) in seen:
             continue
         seen.add(get_llm_key(llm))
@@ -182,7 +182,7 @@ def _llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource
             yield from (Problem(problem.message, owner, field) for problem in error.problems)
 
 
-def _models(graph: Graph) -> Iterator[tuple[Any, tuple[Task | Agent | None, ...]]]:
+def _list_models(graph: Graph) -> Iterator[tuple[Any, tuple[Task | Agent | None, ...]]]:
     """Every model that may be used, and the definitions that may have named it."""
     for member in graph.team:
         yield member.llm, (member.agent,)
@@ -200,23 +200,23 @@ def _refuse_unused(variables: Mapping[str, Any], texts: Sequence[str]) -> None:
         raise ValidationError([Problem(f"No text uses {name!r}.{did_you_mean(name, known)}") for name in unused])
 
 
-def _tool_problems(graph: Graph) -> Iterator[Problem]:
+def _find_tool_problems(graph: Graph) -> Iterator[Problem]:
     """Tools that no model can be shown; found now, since in the run it would cost what was done by then."""
-    for holder in _holders(graph):
+    for holder in _list_tool_holders(graph):
         try:
             Toolbox(holder.tools)
         except ValidationError as error:
             yield from (Problem(problem.message, holder, "tools", problem.item) for problem in error.problems)
 
 
-def _holders(graph: Graph) -> Iterable[Agent | Task]:
+def _list_tool_holders(graph: Graph) -> Iterable[Agent | Task]:
     """The definitions that hold tools, once each."""
     everybody = [each for node in graph.all_tasks for each in (node.agent, node.task, node.task.fallback)]
     everybody += [member.agent for member in graph.team]
     return dict.fromkeys(each for each in everybody if each is not None and each.tools)
 
 
-def _type_problems(graph: Graph) -> Iterator[Problem]:
+def _find_type_problems(graph: Graph) -> Iterator[Problem]:
     """Output types that have no JSON schema."""
     for node in graph.all_tasks:
         if node.task.output_type is None:

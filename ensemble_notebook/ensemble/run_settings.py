@@ -21,7 +21,7 @@ _CHOICES: Final = {"replay_tools": "live", "pace": "recorded"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSetting:
+class RunSettings:
     """Settings of one run.
 
     Attributes:

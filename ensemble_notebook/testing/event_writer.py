@@ -18,7 +18,7 @@ START: Final = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
 
 @dataclass(slots=True, eq=False)
-class Scope:
+class OpenSpan:
     """A span that is being written.
 
     Attributes:
@@ -30,7 +30,7 @@ class Scope:
     """
 
     span_id: str
-    parent: Scope | None
+    parent: OpenSpan | None
     task: str | None = None
     phase: str | None = None
     depends_on: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Scope:
     tool_calls: int = 0
     output: TaskOutput | None = None
 
-    def outwards(self) -> Iterator[Scope]:
+    def outwards(self) -> Iterator[OpenSpan]:
         """This one and those around it, without the run."""
         scope = self
         while scope.parent is not None:
@@ -60,10 +60,10 @@ class EventWriter:
 
     def __init__(self, run_id: str) -> None:
         self.now_s = 0.0
-        self._run = self._scope = Scope(run_id, None)
+        self._run = self._scope = OpenSpan(run_id, None)
         self._events: list[Event] = []
         self._span_count = 0
-        self._hanging: list[Scope] = []
+        self._hanging: list[OpenSpan] = []
         self._roles: dict[str, str] = {}
 
     @property
@@ -103,19 +103,19 @@ class EventWriter:
         return self._roles[self._scope.task or ""]
 
     @property
-    def _work(self) -> Scope:
+    def _work(self) -> OpenSpan:
         """The task that we are in."""
         return [scope for scope in self._scope.outwards() if scope.task == self._scope.task][-1]
 
-    def _child(self, parent: Scope | None = None, task: str | None = None, phase: str | None = None) -> Scope:
+    def _child(self, parent: OpenSpan | None = None, task: str | None = None, phase: str | None = None) -> OpenSpan:
         """A new span inside another one, by default inside the one we are in."""
         self._span_count += 1
         parent = parent or self._scope
         span_id = f"{self._run.span_id}.{self._span_count}"
-        return Scope(span_id, parent, task or parent.task, phase or parent.phase)
+        return OpenSpan(span_id, parent, task or parent.task, phase or parent.phase)
 
     @contextmanager
-    def _inside(self, scope: Scope) -> Iterator[Scope]:
+    def _inside(self, scope: OpenSpan) -> Iterator[OpenSpan]:
         """Write inside a span; when the block is left, the span is ended, unless something in it hangs."""
         around, self._scope = self._scope, scope
         yield scope
@@ -139,7 +139,7 @@ class EventWriter:
         self._hanging.clear()
 
     @contextmanager
-    def _at(self, scope: Scope) -> Iterator[None]:
+    def _at(self, scope: OpenSpan) -> Iterator[None]:
         around, self._scope = self._scope, scope
         yield
         self._scope = around
@@ -162,7 +162,7 @@ class EventWriter:
             )
         )
 
-    def _emit_in(self, scope: Scope, kind: type[Event], /, **fields: Any) -> None:
+    def _emit_in(self, scope: OpenSpan, kind: type[Event], /, **fields: Any) -> None:
         """Write an event of another span."""
         with self._at(scope):
             self._emit(kind, **fields)

@@ -14,7 +14,7 @@ from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRe
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
 from ensemble_notebook.testing.call_writer import CallWriter
-from ensemble_notebook.testing.event_writer import Scope
+from ensemble_notebook.testing.event_writer import OpenSpan
 
 
 class DelegationWriter(CallWriter):
@@ -95,13 +95,13 @@ class DelegationWriter(CallWriter):
     @contextmanager
     def _working(
         self,
-        scope: Scope,
+        scope: OpenSpan,
         description: str,
         output: str | None = None,
         prompt: str = "",
         context: tuple[str, ...] = (),
         **place: Any,
-    ) -> Iterator[Scope]:
+    ) -> Iterator[OpenSpan]:
         """A task, in the plan or delegated."""
         role, started_s = self._roles[scope.task or ""], self.now_s
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ensemble_notebook.cli.autoload import disable, enable, environment_file, user_file
+from ensemble_notebook.cli.autoload import disable, enable, find_environment_config, find_user_config
 from ensemble_notebook.cli.main import DONE, FAILED, main
 from ensemble_notebook.errors import EnsembleError
 
@@ -87,9 +87,9 @@ def test_other_python_files_are_no_obstacle(file):
 
 def test_places_are_those_that_ipython_reads(monkeypatch, tmp_path):
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
-    assert user_file() == tmp_path / "profile_default" / "ipython_config.json"
-    assert environment_file().parts[-3:] == ("etc", "ipython", "ipython_config.json")
-    assert environment_file().is_relative_to(sys.prefix)
+    assert find_user_config() == tmp_path / "profile_default" / "ipython_config.json"
+    assert find_environment_config().parts[-3:] == ("etc", "ipython", "ipython_config.json")
+    assert find_environment_config().is_relative_to(sys.prefix)
 
 
 def test_enabled_magic_is_there_without_load_ext(monkeypatch, tmp_path, capsys):

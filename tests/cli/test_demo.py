@@ -7,7 +7,7 @@ import pytest
 
 from ensemble_notebook.cli import demo as module
 from ensemble_notebook.cli.main import DONE, FAILED, main
-from ensemble_notebook.cli.package_files import resource
+from ensemble_notebook.cli.package_files import find_package_file
 
 TASKS = "%%ensemble --llm scripted\ntasks:\n  plan: Plan a page\n  write: {description: Write it, context: [plan]}"
 
@@ -44,10 +44,10 @@ def test_demo_runs_the_notebook_and_says_what_it_took(book, opened, capsys):
     shown = capsys.readouterr().out
     result = folder / module.NOTEBOOK
     assert str(result) in shown
-    table = [line.split() for line in shown.splitlines()[-3:]]
-    assert table[0] == ["task", "tokens", "seconds"]
-    assert [row[0] for row in table[1:]] == ["plan", "write"]
-    assert all(int(row[1]) > 0 and float(row[2]) >= 0 for row in table[1:])
+    format_task_table = [line.split() for line in shown.splitlines()[-3:]]
+    assert format_task_table[0] == ["task", "tokens", "seconds"]
+    assert [row[0] for row in format_task_table[1:]] == ["plan", "write"]
+    assert all(int(row[1]) > 0 and float(row[2]) >= 0 for row in format_task_table[1:])
     assert "widgets" not in nbformat.read(result, as_version=4).metadata
     assert opened == []
 
@@ -82,7 +82,7 @@ def test_failed_demo_keeps_the_notebook_and_fails(book, opened, capsys):
 
 
 def test_notebooks_and_templates_are_found():
-    assert (resource("notebooks") / module.NOTEBOOK).is_file()
-    assert any(resource("jupyter-config").iterdir())
+    assert (find_package_file("notebooks") / module.NOTEBOOK).is_file()
+    assert any(find_package_file("jupyter-config").iterdir())
     with pytest.raises(FileNotFoundError, match="lacks its folder 'nothing'"):
-        resource("nothing")
+        find_package_file("nothing")

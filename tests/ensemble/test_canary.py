@@ -23,8 +23,8 @@ from ensemble_notebook import (
     TaskExecutionError,
     TaskInput,
 )
-from ensemble_notebook.notebook.live.timeline_widget import timeline_of
-from ensemble_notebook.notebook.picture.static_picture import output_bundle
+from ensemble_notebook.notebook.live.timeline_widget import make_timeline
+from ensemble_notebook.notebook.picture.static_picture import make_output_bundle
 from tests.support.openai_server import Answer, OpenAIServer
 
 # Each looks harmless by itself; what gives it away is where it stands, or what holds it.
@@ -111,8 +111,8 @@ def shown_by(ensemble: Ensemble, output: EnsembleOutput) -> Iterator[tuple[str, 
     yield "repr of outputs", repr(output.task_outputs) + repr([each.trace for each in output])
     yield "pickle of outputs", pickle.dumps(output.task_outputs)
     yield "trace", json.dumps(output.trace.to_dict())
-    yield "bundle", json.dumps(output_bundle(output))
-    yield "widget", json.dumps([timeline_of(output).snapshot, timeline_of(output)._repr_mimebundle_()], default=str)
+    yield "bundle", json.dumps(make_output_bundle(output))
+    yield "widget", json.dumps([make_timeline(output).snapshot, make_timeline(output)._repr_mimebundle_()], default=str)
     frames = output.frames
     for name in ("spans", "tasks", "errors", "messages", "tool_calls", "llm_calls", "attempts", "events", "agents"):
         yield f"frame {name}", getattr(frames, name).to_csv()

@@ -13,7 +13,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.outputs.task_output import Failure, TaskOutput
 from ensemble_notebook.domain.planning.graph import Graph, build_graph
 from ensemble_notebook.engine.run.run_result import RunResult
-from ensemble_notebook.ensemble.run_errors import error_of
+from ensemble_notebook.ensemble.run_errors import make_run_error
 from ensemble_notebook.errors import (
     AgentExecutionError,
     DeadlineExceededError,
@@ -46,7 +46,7 @@ def failure(name: str, error: Exception) -> Failure:
 def ended(graph: Graph, *failures: Failure, strategy: ErrorStrategy = FAST) -> BaseException | None:
     reason = ExitReason.ERROR if failures else ExitReason.COMPLETED
     result = RunResult(exit_reason=reason, outputs={0: READ}, failures=list(failures))
-    return error_of(result, graph, strategy, {"topic": "tides"}, None)
+    return make_run_error(result, graph, strategy, {"topic": "tides"}, None)
 
 
 def test_a_completed_run_raises_nothing() -> None:
@@ -113,24 +113,24 @@ def test_under_partial_a_run_returns_whatever_failed_e32(graph: Graph) -> None:
 @pytest.mark.parametrize("strategy", list(ErrorStrategy))
 def test_a_closed_run_returns_whatever_failed_e27_e36(reason: ExitReason, strategy: ErrorStrategy) -> None:
     result = RunResult(exit_reason=reason, outputs={0: READ}, failures=[failure("write", FULL)])
-    assert error_of(result, FLAT, strategy, {}, None) is None
+    assert make_run_error(result, FLAT, strategy, {}, None) is None
 
 
 @pytest.mark.parametrize("strategy", list(ErrorStrategy))
 def test_an_interrupt_raises_under_every_strategy_e35(strategy: ErrorStrategy) -> None:
     result = RunResult(exit_reason=ExitReason.INTERRUPTED, outputs={0: READ})
-    assert isinstance(error_of(result, FLAT, strategy, {}, None), RunInterrupted)
+    assert isinstance(make_run_error(result, FLAT, strategy, {}, None), RunInterrupted)
 
 
 def test_an_interrupt_says_how_much_is_kept_e35() -> None:
     result = RunResult(exit_reason=ExitReason.INTERRUPTED, outputs={0: READ}, failures=[failure("write", FULL)])
-    error = error_of(result, FLAT, FAST, {}, None)
+    error = make_run_error(result, FLAT, FAST, {}, None)
     assert isinstance(error, RunInterrupted)
     assert str(error) == "1 of 3 tasks are done and kept."
 
 
 def test_a_timeout_says_what_was_running_e4() -> None:
     result = RunResult(exit_reason=ExitReason.TIMEOUT, outputs={0: READ}, cancelled=[1, 2])
-    error = error_of(result, FLAT, FAST, {}, 1.5)
+    error = make_run_error(result, FLAT, FAST, {}, 1.5)
     assert isinstance(error, DeadlineExceededError)
     assert (error.scope, error.timeout_s, error.running) == ("run", 1.5, "'write', 'print'")

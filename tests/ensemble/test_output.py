@@ -19,7 +19,7 @@ from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.planning.graph import build_graph
 from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.ensemble.ensemble import Ensemble
-from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, final_task
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, find_final_task
 from ensemble_notebook.errors import EnsembleError
 
 PARALLEL, SEQUENTIAL = Workflow.PARALLEL, Workflow.SEQUENTIAL
@@ -96,7 +96,7 @@ def test_raw_is_empty_where_nothing_was_completed() -> None:
 )
 def test_the_final_task_of_phases_is_the_only_one_that_nothing_follows(phases: list[Phase], final: str | None) -> None:
     graph = build_graph(EnsembleDefinition(phases=phases))
-    index = final_task(graph)
+    index = find_final_task(graph)
     assert (None if index is None else graph.tasks[index].name) == final
 
 

@@ -23,7 +23,7 @@ from ensemble_notebook import (
     TaskExecutionError,
 )
 from ensemble_notebook.models.recording.recording_format import read_documents
-from ensemble_notebook.notebook.picture.chart import chart_of
+from ensemble_notebook.notebook.picture.chart import make_chart
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -113,7 +113,7 @@ def test_replayed_run_stays_labelled_everywhere_e42(online, path, tmp_path):
     for trace in (again.trace, loaded):
         assert TimelineMessages(trace.fold).make_saved_view()["run"]["replayed_from"] == "lesson.yaml"
         assert trace.frames.runs["replayed_from"].tolist() == ["lesson.yaml"]
-        assert label in chart_of(TimelineMessages(trace.fold).make_snapshot()).facts
+        assert label in make_chart(TimelineMessages(trace.fold).make_snapshot()).facts
     assert label in again._repr_mimebundle_()["text/plain"]
 
 

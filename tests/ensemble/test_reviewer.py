@@ -5,7 +5,7 @@ import pytest
 from ensemble_notebook import ReviewDecision, ReviewRequest, auto_review, console_review
 from ensemble_notebook.domain.definitions.enums import OnTimeout
 from ensemble_notebook.domain.definitions.review import Verdict
-from ensemble_notebook.ensemble.review_handlers import converse
+from ensemble_notebook.ensemble.review_handlers import ask_in_text
 
 SECRET = "sk-" + "a1B2" * 8
 
@@ -30,7 +30,7 @@ class Person:
         self.shown: list[str] = []
 
     def decide(self, asked: ReviewRequest) -> ReviewDecision:
-        decision = converse(asked, self._read, self.shown.append)
+        decision = ask_in_text(asked, self._read, self.shown.append)
         assert self._lines == []
         return decision
 

@@ -8,22 +8,22 @@ from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.definitions.review import ReviewDecision
 from ensemble_notebook.domain.events import ReviewAnswered
-from ensemble_notebook.notebook.live.terminal_table import drawn
+from ensemble_notebook.notebook.live.terminal_table import draw_chart
 from ensemble_notebook.notebook.picture.bars import WIDTH
-from ensemble_notebook.notebook.picture.chart import MOST_LINES, Chart, chart_of, chart_of_plan
-from ensemble_notebook.notebook.picture.static_picture import chart_html, chart_text
+from ensemble_notebook.notebook.picture.chart import MOST_LINES, Chart, make_chart, make_plan_chart
+from ensemble_notebook.notebook.picture.static_picture import render_chart_html, render_chart_text
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 
 def charted(events) -> Chart:
-    return chart_of(TimelineMessages(TraceFold.from_events(events)).make_snapshot())
+    return make_chart(TimelineMessages(TraceFold.from_events(events)).make_snapshot())
 
 
 def charted_now(build: EventBuilder) -> Chart:
     """A run that is still going on, at its newest event."""
-    return chart_of(TimelineMessages(TraceFold.from_events(build.events), lambda: build.now).make_snapshot())
+    return make_chart(TimelineMessages(TraceFold.from_events(build.events), lambda: build.now).make_snapshot())
 
 
 def bars(chart: Chart) -> dict[str, str]:
@@ -93,7 +93,7 @@ def test_startup_has_a_line_of_its_own_e57():
     chart = charted(build.finish())
     assert [line.name for line in chart.lines] == ["a", "Starting the local model X"]
     assert bars(chart) == {"a": " " * 30 + "█" * 10, "Starting the local model X": "╍" * 30}
-    for text in (chart_text(chart), chart_html(chart)):
+    for text in (render_chart_text(chart), render_chart_html(chart)):
         assert "Starting the local model X" in text
         assert "startup" in text
 
@@ -112,8 +112,8 @@ def test_replayed_run_says_so_live_and_at_the_end_e42():
         assert "replayed from night.yaml, no model asked" in charted_now(build).facts
         build.llm(seconds=1)
     chart = charted(build.finish())
-    assert "replayed from night.yaml, no model asked" in chart_text(chart)
-    assert "replayed from night.yaml, no model asked" in chart_html(chart)
+    assert "replayed from night.yaml, no model asked" in render_chart_text(chart)
+    assert "replayed from night.yaml, no model asked" in render_chart_html(chart)
 
 
 def test_failure_skip_and_cascade_are_told_where_they_happened():
@@ -202,7 +202,7 @@ def test_huge_run_shows_what_went_wrong_first():
 
 def test_plan_shows_levels_and_the_longest_chain():
     build = EventBuilder({"a": (), "b": ["a"], "c": ["a"], "d": ["b"]})
-    chart = chart_of_plan(build.events[1].plan)
+    chart = make_plan_chart(build.events[1].plan)
     kinds = {line.name: line.bar[-1].kind for line in chart.lines}
     assert kinds == {"a": "critical", "b": "critical", "c": "pending", "d": "critical"}
     assert [len(line.bar[0].text) if len(line.bar) > 1 else 0 for line in chart.lines] == [0, 13, 13, 26]
@@ -229,8 +229,8 @@ def test_work_that_was_handed_on_stands_below_who_handed_it_on():
         "next": "",
     }
     assert notes(chart)["manager"] == ("not handed on to Critic: The limit is reached.",)
-    assert "▷ handed on" in chart_text(chart)
-    assert "  ↳ researcher_1" in chart_text(chart)
+    assert "▷ handed on" in render_chart_text(chart)
+    assert "  ↳ researcher_1" in render_chart_text(chart)
 
 
 def test_review_has_a_mark_of_its_own_and_says_what_came_of_it():
@@ -293,6 +293,6 @@ def test_every_end_has_a_title_and_a_mark(reason, title):
     with build.task("a"), build.turn():
         build.llm()
     chart = charted(build.finish(reason))
-    assert chart_text(chart).startswith(f"⚠ {title} · ")
-    assert chart_html(chart)
-    assert drawn(chart)
+    assert render_chart_text(chart).startswith(f"⚠ {title} · ")
+    assert render_chart_html(chart)
+    assert draw_chart(chart)

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ensemble_notebook.notebook.live.event_painter import Live
-from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget, timeline_of
+from ensemble_notebook.notebook.live.run_painter import RunPainter
+from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget, make_timeline
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
@@ -19,7 +19,7 @@ class Recorder:
 
     pulse_s: float | None = None
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: RunPainter) -> None:
         self.paints: list[tuple[int, bool]] = []
         self.threads: set[threading.Thread] = set()
         self.painted = threading.Semaphore(0)
@@ -66,7 +66,7 @@ def receive(widget, content):
 
 
 def test_view_is_painted_at_once_and_for_the_last_time_when_the_run_ends(events):
-    live = Live()
+    live = RunPainter()
     view = Recorder(live)
     live.show(view)
     assert view.painted.acquire(timeout=LIMIT_S)
@@ -79,7 +79,7 @@ def test_view_is_painted_at_once_and_for_the_last_time_when_the_run_ends(events)
 
 
 def test_burst_of_events_is_one_paint(events):
-    live = Live()
+    live = RunPainter()
     view = Recorder(live)
     for event in events[:-1]:
         live.on_event(event)
@@ -91,7 +91,7 @@ def test_burst_of_events_is_one_paint(events):
 
 
 def test_painting_has_one_thread_of_its_own(events):
-    live = Live()
+    live = RunPainter()
     view = Recorder(live)
     live.show(view)
     for event in events:
@@ -102,7 +102,7 @@ def test_painting_has_one_thread_of_its_own(events):
 
 
 def test_view_with_a_clock_is_painted_though_nothing_happens(events):
-    live = Live()
+    live = RunPainter()
     view = Recorder(live)
     view.pulse_s = 0.01
     live.show(view)
@@ -114,7 +114,7 @@ def test_view_with_a_clock_is_painted_though_nothing_happens(events):
 
 
 def test_events_of_another_run_are_none_of_its_business(events):
-    live = Live()
+    live = RunPainter()
     for event in (*events, *events):
         live.on_event(event)
     live.close()
@@ -122,7 +122,7 @@ def test_events_of_another_run_are_none_of_its_business(events):
 
 
 def test_broken_view_does_no_harm(events, caplog):
-    live = Live()
+    live = RunPainter()
     live.show(SimpleNamespace(paint=None, pulse_s=None))
     for event in events:
         live.on_event(event)
@@ -183,8 +183,8 @@ def test_nonsense_from_a_page_changes_nothing(widget, sent, nonsense):
 
 def test_same_output_has_the_same_widget(events):
     output = Output(events)
-    assert timeline_of(output) is timeline_of(output)
-    assert timeline_of(Output(events)) is not timeline_of(output)
+    assert make_timeline(output) is make_timeline(output)
+    assert make_timeline(Output(events)) is not make_timeline(output)
 
 
 def test_widget_brings_a_picture_for_places_without_widgets(widget):
@@ -195,7 +195,7 @@ def test_widget_brings_a_picture_for_places_without_widgets(widget):
 
 def test_widget_goes_with_its_output(events):
     output = Output(events)
-    widget = timeline_of(output)
+    widget = make_timeline(output)
     assert widget.comm is not None
     del output
     assert widget.comm is None

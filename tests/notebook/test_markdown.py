@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ensemble_notebook.notebook.picture.safe_markdown import neutral, plain
+from ensemble_notebook.notebook.picture.safe_markdown import neutralize_markdown, remove_control_characters
 
 # Two parsers that were written independently, with everything on that a frontend may have on.
 COMMON_MARK = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -43,8 +43,8 @@ def tags(html: str) -> list[str]:
 @given(st.lists(st.sampled_from(NASTY), max_size=24).map("".join))
 @settings(max_examples=500)
 def test_no_parser_finds_markup_links_or_images_in_it(text):
-    assert tags(COMMON_MARK.render(neutral(text))) == []
-    assert tags(str(MISTUNE(neutral(text)))) == []
+    assert tags(COMMON_MARK.render(neutralize_markdown(text))) == []
+    assert tags(str(MISTUNE(neutralize_markdown(text)))) == []
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_no_parser_finds_markup_links_or_images_in_it(text):
     ],
 )
 def test_known_attacks_show_as_text(text):
-    assert tags(COMMON_MARK.render(neutral(text))) == []
-    assert tags(str(MISTUNE(neutral(text)))) == []
+    assert tags(COMMON_MARK.render(neutralize_markdown(text))) == []
+    assert tags(str(MISTUNE(neutralize_markdown(text)))) == []
 
 
 def test_formatting_and_code_stay_as_they_are():
@@ -74,19 +74,19 @@ def test_formatting_and_code_stay_as_they_are():
         "# Title\n\n**bold** and `List<int>`, a < b\n\n- one\n- two\n\n"
         "```html\n<b>code</b>\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |"
     )
-    assert neutral(text) == text
+    assert neutralize_markdown(text) == text
 
 
 def test_link_shows_its_label_and_address():
-    assert neutral("See [the docs](https://x.example/a).") == "See the docs (`https://x.example/a`)."
-    assert neutral("![a chart](https://x.example/a.png)") == "a chart (`https://x.example/a.png`)"
+    assert neutralize_markdown("See [the docs](https://x.example/a).") == "See the docs (`https://x.example/a`)."
+    assert neutralize_markdown("![a chart](https://x.example/a.png)") == "a chart (`https://x.example/a.png`)"
 
 
 def test_deeply_indented_fence_is_code_still():
-    assert neutral("1.  item\n\n    ```python\n    if a<b: pass\n    ```") == (
+    assert neutralize_markdown("1.  item\n\n    ```python\n    if a<b: pass\n    ```") == (
         "1.  item\n\n   ```python\n   if a<b: pass\n   ```"
     )
 
 
 def test_terminal_text_has_no_control_characters():
-    assert plain("a\x1b]0;title\x07b\x9b31m\r\n\tc") == "a]0;titleb31m\n\tc"
+    assert remove_control_characters("a\x1b]0;title\x07b\x9b31m\r\n\tc") == "a]0;titleb31m\n\tc"

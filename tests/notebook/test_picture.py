@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 from nbconvert.preprocessors.sanitize import SanitizeHTML
 
-from ensemble_notebook.notebook.picture.chart import chart_of
+from ensemble_notebook.notebook.picture.chart import make_chart
 from ensemble_notebook.notebook.picture.static_picture import (
     LONGEST_TEXT,
     TRACE_MIME,
-    chart_html,
-    chart_text,
-    output_bundle,
-    plan_bundle,
+    make_output_bundle,
+    make_plan_bundle,
+    render_chart_html,
+    render_chart_text,
 )
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
@@ -51,7 +51,7 @@ class Elements(HTMLParser):
 
 
 def bundle_of(events) -> dict:
-    return output_bundle(SimpleNamespace(events=events, late_warnings=(), ensemble=SimpleNamespace(cost=None)))
+    return make_output_bundle(SimpleNamespace(events=events, late_warnings=(), ensemble=SimpleNamespace(cost=None)))
 
 
 @pytest.fixture
@@ -141,14 +141,14 @@ def test_run_without_an_end_has_a_picture_too():
     build = EventBuilder({"a": ()})
     with build.task("a"), build.turn():
         build.llm()
-        chart = chart_of(TimelineMessages(TraceFold.from_events(build.events)).make_snapshot())
-    assert chart_text(chart).startswith("● running")
-    assert "running" in Elements(chart_html(chart)).text
+        chart = make_chart(TimelineMessages(TraceFold.from_events(build.events)).make_snapshot())
+    assert render_chart_text(chart).startswith("● running")
+    assert "running" in Elements(render_chart_html(chart)).text
 
 
 def test_plan_has_a_picture():
     plan = EventBuilder({"a": (), "b": ["a"]}).events[1].plan
-    bundle = plan_bundle(plan, "starting")
+    bundle = make_plan_bundle(plan, "starting")
     assert set(bundle) == {"text/plain", "text/html"}
     assert bundle["text/plain"].startswith("○ starting · 2 tasks")
     assert {tag for tag, _ in Elements(bundle["text/html"]).found} <= KEPT_BY_JUPYTERLAB

@@ -11,7 +11,7 @@ import pytest
 
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest
 from ensemble_notebook.notebook.live import cell_reviewer as review
-from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, decision_of
+from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, read_decision
 from ensemble_notebook.notebook.live.interrupt_guard import InterruptGuard
 from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget
 from ensemble_notebook.testing.event_builder import EventBuilder
@@ -259,11 +259,11 @@ def test_what_moves_rests_while_the_prompt_is_there(ask, monkeypatch):
 
 @pytest.mark.parametrize("verdict, text", [("approved", ""), (None, ""), ("retry", None), (["approve"], "")])
 def test_what_is_no_decision_is_none(verdict, text):
-    assert decision_of(verdict, text) is None
+    assert read_decision(verdict, text) is None
 
 
 def test_decision_comes_as_it_was_sent():
-    assert decision_of("retry", "shorter") == ReviewDecision.retry("shorter")
+    assert read_decision("retry", "shorter") == ReviewDecision.retry("shorter")
 
 
 class TestWidget:

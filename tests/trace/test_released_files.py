@@ -12,8 +12,8 @@ from ensemble_notebook import ExecutionTrace, RunStatus
 from ensemble_notebook.models.recording.exchange_documents import outcome_from_document, request_from_document
 from ensemble_notebook.models.recording.recorded_answers import RecordedAnswers
 from ensemble_notebook.models.recording.recording_format import read_documents
-from ensemble_notebook.notebook.picture.chart import chart_of
-from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME, chart_html, chart_text
+from ensemble_notebook.notebook.picture.chart import make_chart
+from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME, render_chart_html, render_chart_text
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.support import released_runs
@@ -73,17 +73,17 @@ def test_a_saved_trace_gives_frames_and_a_picture(path: Path) -> None:
     assert rows["runs"] == 1
     assert rows["tasks"] == len(trace.tasks)
     assert len(trace.frames.timeseries()) > 0
-    chart = chart_of(TimelineMessages(trace.fold).make_snapshot())
+    chart = make_chart(TimelineMessages(trace.fold).make_snapshot())
     for task in trace.tasks:
-        assert task.name in chart_text(chart)
-        assert task.name in chart_html(chart)
+        assert task.name in render_chart_text(chart)
+        assert task.name in render_chart_html(chart)
 
 
 @pytest.mark.parametrize("path", VIEWS, ids=label)
 def test_a_saved_view_gives_the_picture_of_its_trace(path: Path) -> None:
     saved = json.loads(path.read_text(encoding="utf-8"))[TRACE_MIME]
     trace = ExecutionTrace.load(path.with_name(f"{name_of(path)}.trace.json"))
-    text = chart_text(chart_of(saved))
+    text = render_chart_text(make_chart(saved))
     assert all(task.name in text for task in trace.tasks)
     today = {row["span_id"]: row for row in TimelineMessages(trace.fold).make_snapshot()["rows"]}
     for row in saved["rows"]:

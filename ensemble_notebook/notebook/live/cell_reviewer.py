@@ -18,7 +18,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest, Verdict
 from ensemble_notebook.domain.events import Event, ReviewRequested
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.ensemble.review_handlers import NOBODY, converse, end_of, title_of
+from ensemble_notebook.ensemble.review_handlers import NOBODY_ERRORS, ask_in_text, describe_question, describe_timeout
 from ensemble_notebook.notebook.live.interrupt_guard import InterruptGuard
 
 # A page says that it is there when it has opened the timeline, which may be about to happen.
@@ -108,10 +108,10 @@ class CellReviewer:
             return
         try:
             with paused(), question.at_prompt(guard):
-                decision = converse(question.request, input, print)
+                decision = ask_in_text(question.request, input, print)
         except KeyboardInterrupt:
             return  # the run is being stopped, or the question was answered elsewhere, or is too late
-        except NOBODY:
+        except NOBODY_ERRORS:
             question.give_up()
         else:
             question.settle(decision)
@@ -141,7 +141,9 @@ class _Question:
 
     def give_up(self) -> None:
         """Nobody is there."""
-        sys.stdout.write(f"{title_of(self.request)} Nobody can be asked here: {end_of(self.request)}.\n")
+        sys.stdout.write(
+            f"{describe_question(self.request)} Nobody can be asked here: {describe_timeout(self.request)}.\n"
+        )
         with suppress(InvalidStateError):
             self.answer.set_exception(TimeoutError("Nobody can be asked here."))
 
@@ -169,7 +171,7 @@ class _Question:
                 self._recall = None
 
 
-def decision_of(verdict: Any, text: Any) -> ReviewDecision | None:
+def read_decision(verdict: Any, text: Any) -> ReviewDecision | None:
     """A decision as the timeline sends it; None for what is none."""
     if verdict not in list(Verdict) or not isinstance(text, str):
         return None

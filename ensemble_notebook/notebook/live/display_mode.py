@@ -11,10 +11,10 @@ from ensemble_notebook.errors import ValidationError, did_you_mean
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-VARIABLE: Final = "ENSEMBLE_NOTEBOOK_DISPLAY"
+ENVIRONMENT_VARIABLE: Final = "ENSEMBLE_NOTEBOOK_DISPLAY"
 
 
-class Mode(StrEnum):
+class DisplayMode(StrEnum):
     """How a run is shown. ``AUTO``: a widget where somebody watches a notebook, else what fits."""
 
     AUTO = "auto"
@@ -23,7 +23,7 @@ class Mode(StrEnum):
     TEXT = "text"
 
 
-def mode_of(shell: InteractiveShell, wish: str = Mode.AUTO) -> Mode:
+def choose_display_mode(shell: InteractiveShell, wish: str = DisplayMode.AUTO) -> DisplayMode:
     """The mode for this shell: the wish, else the environment's, else what the frontend is.
 
     Without a kernel it is a terminal. A frontend that can't be asked for input is nobody: nbconvert, papermill and
@@ -32,14 +32,20 @@ def mode_of(shell: InteractiveShell, wish: str = Mode.AUTO) -> Mode:
     Raises:
         ValidationError: the environment names no mode.
     """
-    wish = wish if wish != Mode.AUTO else os.environ.get(VARIABLE, "").strip().lower() or Mode.AUTO
-    if wish not in list(Mode):
-        raise ValidationError(f"{VARIABLE} can't be {wish!r}.{did_you_mean(wish, [mode.value for mode in Mode])}")
-    if wish != Mode.AUTO:
-        return Mode(wish)
+    wish = (
+        wish
+        if wish != DisplayMode.AUTO
+        else os.environ.get(ENVIRONMENT_VARIABLE, "").strip().lower() or DisplayMode.AUTO
+    )
+    if wish not in list(DisplayMode):
+        raise ValidationError(
+            f"{ENVIRONMENT_VARIABLE} can't be {wish!r}.{did_you_mean(wish, [mode.value for mode in DisplayMode])}"
+        )
+    if wish != DisplayMode.AUTO:
+        return DisplayMode(wish)
     if getattr(shell, "kernel", None) is None:
-        return Mode.TEXT
-    return Mode.WIDGET if has_reader(shell) else Mode.STATIC
+        return DisplayMode.TEXT
+    return DisplayMode.WIDGET if has_reader(shell) else DisplayMode.STATIC
 
 
 def has_reader(shell: InteractiveShell) -> bool:

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ensemble_notebook.notebook.picture.bars import MARKS_OF_PARTS
-from ensemble_notebook.notebook.picture.chart import MARKS, Chart, chart_of
-from ensemble_notebook.notebook.picture.safe_markdown import plain
+from ensemble_notebook.notebook.picture.chart import MARKS, Chart, make_chart
+from ensemble_notebook.notebook.picture.safe_markdown import remove_control_characters
 from ensemble_notebook.trace.spans.span_kinds import Tone
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class TerminalTable:
         """Draw the table again."""
         with self._lock:
             if self._live is not None:
-                self._live.update(drawn(chart_of(self._messages.make_snapshot())), refresh=True)
+                self._live.update(draw_chart(make_chart(self._messages.make_snapshot())), refresh=True)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -75,7 +75,7 @@ class TerminalTable:
     def close(self) -> None:
         """Leave the last table behind, for good."""
         self._stop()
-        self._console.print(drawn(chart_of(self._messages.make_snapshot())))
+        self._console.print(draw_chart(make_chart(self._messages.make_snapshot())))
 
     def _start(self) -> None:
         with self._lock:
@@ -89,11 +89,11 @@ class TerminalTable:
                 self._live = None
 
 
-def drawn(chart: Chart) -> Any:
+def draw_chart(chart: Chart) -> Any:
     """A chart for rich."""
     title = Text.assemble((f"{MARKS[chart.status]} {chart.title}", f"bold {_STYLES.get(chart.status, 'blue')}"))
     for fact in chart.facts:
-        title.append(" · ", "bright_black").append(plain(fact))
+        title.append(" · ", "bright_black").append(remove_control_characters(fact))
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False, header_style="bright_black")
     for head in ("task", "agent", chart.axis[0] + chart.axis[1].rjust(40 - len(chart.axis[0]))):
         table.add_column(head, no_wrap=True)
@@ -107,10 +107,10 @@ def drawn(chart: Chart) -> Any:
             (MARKS[line.status], style),
             " ",
             ("↳ " if line.is_worker else "", "bright_black"),
-            (plain(line.name), "bold" if line.is_phase else ""),
+            (remove_control_characters(line.name), "bold" if line.is_phase else ""),
         )
         bar = Text.assemble(*((piece.text, _STYLES.get(piece.kind, "")) for piece in line.bar))
-        table.add_row(name, Text(plain(line.agent), "bright_black"), bar, *line.cells)
-        notes += [Text(plain(f"{line.name}: {note}"), style) for note in line.notes]
-    notes += [Text(plain(f"! {note}"), "yellow") for note in chart.notes]
+        table.add_row(name, Text(remove_control_characters(line.agent), "bright_black"), bar, *line.cells)
+        notes += [Text(remove_control_characters(f"{line.name}: {note}"), style) for note in line.notes]
+    notes += [Text(remove_control_characters(f"! {note}"), "yellow") for note in chart.notes]
     return Group(title, table, *notes)

@@ -17,9 +17,9 @@ import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
-from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, decision_of
-from ensemble_notebook.notebook.live.display_mode import Mode, mode_of
-from ensemble_notebook.notebook.picture.static_picture import make_messages, output_bundle, snapshot_bundle
+from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, read_decision
+from ensemble_notebook.notebook.live.display_mode import DisplayMode, choose_display_mode
+from ensemble_notebook.notebook.picture.static_picture import make_messages, make_output_bundle, make_snapshot_bundle
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
@@ -58,7 +58,7 @@ class TimelineWidget(anywidget.AnyWidget):
         self._reviewer = reviewer
         self._lock = threading.Lock()
         self._next_snapshot = 0.0
-        super().__init__(snapshot=self._answerable(messages.make_snapshot()))
+        super().__init__(snapshot=self._mark_answerable(messages.make_snapshot()))
         self._sent: int = self.snapshot["n"]
         self.on_msg(self._receive)
         _answer_at_once(self.comm)
@@ -69,10 +69,10 @@ class TimelineWidget(anywidget.AnyWidget):
             delta = self._messages.make_delta(self._sent)
             if delta is not None:
                 self._sent = delta["n"]
-                self.send(self._answerable(delta))
+                self.send(self._mark_answerable(delta))
             now = time.monotonic()
             if is_last or now >= self._next_snapshot:
-                self.snapshot = self._answerable(self._messages.make_snapshot())
+                self.snapshot = self._mark_answerable(self._messages.make_snapshot())
                 spent = time.monotonic() - now
                 self._next_snapshot = now + max(_SNAPSHOT_INTERVAL_S, _SNAPSHOT_SHARE * spent)
             if is_last:
@@ -83,7 +83,7 @@ class TimelineWidget(anywidget.AnyWidget):
         """The widget, and beside it the static picture for places that have no widgets."""
         bundle: Any = super()._repr_mimebundle_(**options)
         if bundle is not None:
-            bundle[0].update(snapshot_bundle(self._messages.make_snapshot()))
+            bundle[0].update(make_snapshot_bundle(self._messages.make_snapshot()))
         return bundle
 
     def close(self) -> None:
@@ -100,63 +100,63 @@ class TimelineWidget(anywidget.AnyWidget):
             if self._reviewer is not None:
                 self._reviewer.hear()
             if kind == "hello":
-                self._greet(content.get("have"))
+                self._send_state(content.get("have"))
             elif kind == "ping":
                 self.send({"kind": "pong", "nonce": content.get("nonce")})
             elif kind == "details":
-                self._tell(str(content.get("span_id")))
+                self._send_question_text(str(content.get("span_id")))
             elif kind == "review" and self._reviewer is not None:
-                decision = decision_of(content.get("verdict"), content.get("text"))
+                decision = read_decision(content.get("verdict"), content.get("text"))
                 if decision is not None:
                     self._reviewer.answer(str(content.get("span_id")), decision)
             elif kind == "stop" and self._stop is not None:
                 self._stop()
 
-    def _tell(self, span_id: str) -> None:
+    def _send_question_text(self, span_id: str) -> None:
         """Send the details of a span; of a question all of its text, since a person may want to edit it."""
         details = self._messages.make_details(span_id)
         text = None if self._reviewer is None else self._reviewer.text_of(span_id)
         self.send(details if text is None else {**details, "input": text})
 
-    def _greet(self, have: Any) -> None:
+    def _send_state(self, have: Any) -> None:
         """Send what a view lacks; one that knows nothing, or something else, gets a snapshot."""
         message = self._messages.make_delta(have if isinstance(have, int) else -1)
         if message is not None:
-            self.send(self._answerable(message))
+            self.send(self._mark_answerable(message))
 
-    def _answerable(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _mark_answerable(self, message: dict[str, Any]) -> dict[str, Any]:
         """The message, asking a person nothing where somebody else is asked."""
         if self._reviewer is None or not self._reviewer.is_asked:
             message["run"]["waiting"] = []
         return message
 
 
-class StillTimeline:
+class StaticTimeline:
     """The timeline of a finished run where nobody watches: a widget would leave its whole state in the notebook."""
 
     def __init__(self, output: EnsembleOutput) -> None:
         self._output = output
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return output_bundle(self._output)
+        return make_output_bundle(self._output)
 
 
-def timeline_of(output: EnsembleOutput) -> TimelineWidget | StillTimeline:
+def make_timeline(output: EnsembleOutput) -> TimelineWidget | StaticTimeline:
     """The explorable timeline of a finished run; the same output has the same widget (W16).
 
     A still picture where a notebook is executed without a reader.
     """
     shell = get_ipython()
-    if shell is not None and mode_of(shell) is Mode.STATIC:
-        return StillTimeline(output)
+    if shell is not None and choose_display_mode(shell) is DisplayMode.STATIC:
+        return StaticTimeline(output)
     widget = _widgets.get(output)
     if widget is None or widget.comm is None:
         widget = TimelineWidget(make_messages(output))
-        keep(output, widget)
+        keep_timeline(output, widget)
     return widget
 
 
-def keep(output: EnsembleOutput, widget: TimelineWidget) -> None:
+def keep_timeline(output: EnsembleOutput, widget: TimelineWidget) -> None:
     """Let a widget live as long as the output of its run: a page that was reloaded may still ask for it."""
     _widgets[output] = widget
     weakref.finalize(output, widget.close).atexit = False

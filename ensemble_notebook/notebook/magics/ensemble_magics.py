@@ -1,6 +1,6 @@
 """The magics: ``%%ensemble`` runs a cell, ``%ensemble`` tells about it.
 
-See docs/contract/cell.md#magics. Wires the reading of a cell, the run and the screen together. Holds no state but the
+See docs/contract/cell.md#magics. Wires the reading of a cell, the run and its display together. Holds no state but the
 configuration, so that reloading the extension loses nothing. What is heavy is imported when a cell needs it.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.ensemble.run_handle import RunHandle
     from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer
-    from ensemble_notebook.notebook.live.screens import Screen
+    from ensemble_notebook.notebook.live.run_display import RunDisplay
 
 _OVERVIEW: Final = """\
 Teams of language-model agents in a notebook cell.
@@ -95,7 +95,7 @@ class EnsembleMagics(Magics):
     def ensemble(self, line: str, cell: str | None = None) -> None:
         """Run the ensemble that the cell declares."""
         if cell is None:
-            _write(_told(line))
+            _write(_describe(line))
             return
         options = parse_options(line)
         if options.wants_help:
@@ -148,7 +148,7 @@ class EnsembleMagics(Magics):
         return names
 
     def _show_plan(self, read: Cell) -> None:
-        from ensemble_notebook.notebook.live.screens import display
+        from ensemble_notebook.notebook.live.run_display import display
 
         for warning in read.warnings:
             _write(f"Warning: {warning}\n")
@@ -158,19 +158,19 @@ class EnsembleMagics(Magics):
 
     def _run(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options) -> None:
         from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer
-        from ensemble_notebook.notebook.live.display_mode import mode_of
-        from ensemble_notebook.notebook.live.screens import screen_for
+        from ensemble_notebook.notebook.live.display_mode import choose_display_mode
+        from ensemble_notebook.notebook.live.run_display import make_run_display
 
         assert self.shell is not None
         self.stop_warm_up()  # from here on the run imports what it needs, and nothing gives way to it
-        screen = screen_for(
-            mode_of(self.shell, self.display),
+        run_display = make_run_display(
+            choose_display_mode(self.shell, self.display),
             ensemble.cost,
             has_timeline=self.timeline and options.has_timeline,
             is_background=options.is_background,
         )
         reviewer = CellReviewer(
-            has_timeline=screen.has_buttons,
+            has_timeline=run_display.has_buttons,
             has_console=not options.is_background,
             is_asked=ensemble.review_handler is None,
         )
@@ -182,19 +182,21 @@ class EnsembleMagics(Magics):
             replay=options.replay,
             replay_tools=options.replay_tools,
             pace=options.pace,
-            listeners=(*screen.listeners, reviewer),
+            listeners=(*run_display.listeners, reviewer),
             review_handler=reviewer.ask,
         )
         if options.is_background:
             handle = start()
             self._names[options.out] = handle
-            screen.open(handle.plan)
-            screen.follow(handle, reviewer)
-            _start_waiting(handle, screen)
+            run_display.open(handle.plan)
+            run_display.follow(handle, reviewer)
+            _start_waiting(handle, run_display)
         else:
-            self._run_here(start, options.out, screen, reviewer)
+            self._run_here(start, options.out, run_display, reviewer)
 
-    def _run_here(self, start: Callable[[], RunHandle], out: str, screen: Screen, reviewer: CellReviewer) -> None:
+    def _run_here(
+        self, start: Callable[[], RunHandle], out: str, run_display: RunDisplay, reviewer: CellReviewer
+    ) -> None:
         """Run to the end. An interrupt at any moment stops the run, and what was done by then is bound (E35, C13).
 
         Where the run could not be stopped in time, its handle is bound, which has the output later.
@@ -205,31 +207,31 @@ class EnsembleMagics(Magics):
             handle = start()
             guard.call(handle.cancel)
             try:
-                screen.open(handle.plan)
-                screen.follow(handle, reviewer)
-                handle.result(while_waiting=lambda: reviewer.attend(guard, screen.paused))
+                run_display.open(handle.plan)
+                run_display.follow(handle, reviewer)
+                handle.result(while_waiting=lambda: reviewer.attend(guard, run_display.paused))
             except RunInterrupted:
                 raise
             except KeyboardInterrupt:
                 handle.interrupted()
             finally:
                 self._names[out] = handle if handle.output is None else handle.output
-                screen.close(handle.output)
+                run_display.close(handle.output)
 
 
-def _start_waiting(handle: RunHandle, screen: Screen) -> None:
-    """Close the screen when a run in the background has ended, in the context of the cell that started it."""
+def _start_waiting(handle: RunHandle, run_display: RunDisplay) -> None:
+    """Close the display when a run in the background has ended, in the context of the cell that started it."""
 
     def wait() -> None:
         with suppress(BaseException):  # whoever asks the handle gets what it raises; here only the end matters
             handle.result()
-        screen.close(handle.output)
+        run_display.close(handle.output)
 
     work = contextvars.copy_context().run
     threading.Thread(target=work, args=(wait,), name="ensemble-background", daemon=True).start()
 
 
-def _told(line: str) -> str:
+def _describe(line: str) -> str:
     """What the line magic says.
 
     Raises:

@@ -44,42 +44,42 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BarPiece:
     """A stretch of one bar: its characters, and the key of `GLYPHS` that they stand for."""
 
     text: str
     kind: str
 
 
-def stop_of(row: Row, end: float) -> float:
+def find_stop(row: Row, end: float) -> float:
     """When a span ended, or now, where it has not."""
     value = row.get("end_ms")
     return end if value is None else float(value)
 
 
-def task_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[Piece, ...]:
+def draw_task_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[BarPiece, ...]:
     """A task's extent, on it its calls and back-offs, behind it a mark where it did not end well or is going on."""
     if row.get("start_ms") is None:
         return ()
-    first, last = _columns(row["start_ms"], stop_of(row, end), end)
+    first, last = _to_columns(row["start_ms"], find_stop(row, end), end)
     cells = [GAP] * first + ["handler" if _is_handler(row) and not parts else "task"] * (last - first)
     for kind in _ORDER:
         for part in parts:
-            if (stretch := _stretch(part, kind, end)) is not None:
+            if (stretch := _find_columns(part, kind, end)) is not None:
                 left, right = stretch[0], min(stretch[1], last)
                 cells[left:right] = [kind] * (right - left)
     if row["status"] in ("running", "waiting", "error", "cancelled"):
         cells.append("running" if row["status"] == "waiting" else row["status"])
-    return tuple(_pieces(cells))
+    return tuple(_join_columns(cells))
 
 
-def startup_bar(row: Row, end: float) -> tuple[Piece, ...]:
+def startup_bar(row: Row, end: float) -> tuple[BarPiece, ...]:
     """The extent of a startup, and a mark where it did not end well or is going on (E57)."""
-    first, last = _columns(row["start_ms"], stop_of(row, end), end)
+    first, last = _to_columns(row["start_ms"], find_stop(row, end), end)
     cells = [GAP] * first + [STARTUP] * (last - first)
     if row["status"] != "ok":
         cells.append("running" if row["status"] == "waiting" else row["status"])
-    return tuple(_pieces(cells))
+    return tuple(_join_columns(cells))
 
 
 def _is_handler(row: Row) -> bool:
@@ -87,27 +87,27 @@ def _is_handler(row: Row) -> bool:
     return (row.get("agent") or HANDLER_ROLE) == HANDLER_ROLE
 
 
-def _stretch(part: Row, kind: str, end: float) -> tuple[int, int] | None:
+def _find_columns(part: Row, kind: str, end: float) -> tuple[int, int] | None:
     """Where a part of a task lies, if it is of this kind; a failed attempt's back-off lies behind it."""
-    start, stop = part.get("start_ms"), stop_of(part, end)
+    start, stop = part.get("start_ms"), find_stop(part, end)
     if kind == "backoff" and part["kind"] == "attempt" and part.get("backoff_ms"):
-        return _columns(stop, stop + part["backoff_ms"], end)
-    return _columns(start, stop, end) if kind == part["kind"] and start is not None else None
+        return _to_columns(stop, stop + part["backoff_ms"], end)
+    return _to_columns(start, stop, end) if kind == part["kind"] and start is not None else None
 
 
-def _columns(start: float, stop: float, end: float) -> tuple[int, int]:
+def _to_columns(start: float, stop: float, end: float) -> tuple[int, int]:
     """First column and the one past the last, at least one wide and inside the bar."""
     first = min(int(start / end * WIDTH), WIDTH - 1)
     return first, max(min(round(stop / end * WIDTH), WIDTH), first + 1)
 
 
-def _pieces(cells: Sequence[str]) -> Iterable[Piece]:
+def _join_columns(cells: Sequence[str]) -> Iterable[BarPiece]:
     for kind, run in groupby(cells):
-        yield Piece(GLYPHS[kind] * len(list(run)), kind)
+        yield BarPiece(GLYPHS[kind] * len(list(run)), kind)
 
 
-def level_bar(level: int, levels: int, *, is_critical: bool) -> tuple[Piece, ...]:
+def draw_level_bar(level: int, levels: int, *, is_critical: bool) -> tuple[BarPiece, ...]:
     """The bar of a planned task: its level, counted from 0, each of `levels` as wide as the others."""
     first = level * WIDTH // levels
     last = max((level + 1) * WIDTH // levels, first + 1)
-    return tuple(_pieces([GAP] * first + ["critical" if is_critical else "pending"] * (last - first)))
+    return tuple(_join_columns([GAP] * first + ["critical" if is_critical else "pending"] * (last - first)))

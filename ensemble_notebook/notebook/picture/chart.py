@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, format_percent, pluralize
-from ensemble_notebook.notebook.picture.bars import GLYPHS, MARKS_OF_PARTS, Piece, level_bar
-from ensemble_notebook.notebook.picture.chart_lines import Line, lines_of
+from ensemble_notebook.notebook.picture.bars import GLYPHS, MARKS_OF_PARTS, BarPiece, draw_level_bar
+from ensemble_notebook.notebook.picture.chart_lines import ChartLine, make_chart_lines
 
 MOST_LINES: Final = 100
 MARKS: Final = {
@@ -59,43 +59,45 @@ class Chart:
     facts: tuple[str, ...]
     axis: tuple[str, str]
     heads: tuple[str, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     notes: tuple[str, ...]
-    legend: tuple[tuple[Piece, str], ...]
+    legend: tuple[tuple[BarPiece, str], ...]
 
 
-def chart_of(snapshot: Mapping[str, Any]) -> Chart:
+def make_chart(snapshot: Mapping[str, Any]) -> Chart:
     """The chart of a snapshot, live or saved."""
     run, rows = snapshot["run"], snapshot["rows"]
     end = max([float(run.get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows), 1.0])
-    lines = list(lines_of(rows, end, run["currency"]))
-    return _chart(
+    lines = list(make_chart_lines(rows, end, run["currency"]))
+    return _fit_chart(
         status=run["status"],
-        title=_title(run),
-        facts=(*_facts(run), *_script(run, rows), *_replay(run)),
+        title=_describe_status(run),
+        facts=(*_list_facts(run), *_describe_script(run, rows), *_describe_replay(run)),
         axis=("0 s", format_duration(end)),
         heads=("time", "tokens", "cost"),
         lines=lines,
-        notes=[*_failure(run, lines), *run["warnings"], *filter(None, [run.get("note")])],
+        notes=[*_describe_failure(run, lines), *run["warnings"], *filter(None, [run.get("note")])],
     )
 
 
-def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
+def make_plan_chart(plan: ExecutionPlan, title: str = "plan") -> Chart:
     """The chart of what is going to happen: every task at its level, as wide as all others."""
     level = {name: number for number, group in enumerate(plan.groups) for name in group}
     critical = set(plan.critical_path)
     members: dict[str | None, list[PlannedTask]] = {}
     for task in plan.tasks:
         members.setdefault(task.phase, []).append(task)
-    lines: list[Line] = []
+    lines: list[ChartLine] = []
     for phase, after in plan.phases.items() or [(None, ())]:
         if phase is not None:
-            lines.append(Line(is_phase=True, name=phase, status="pending", cells=(", ".join(after), "", "")))
+            lines.append(ChartLine(is_phase=True, name=phase, status="pending", cells=(", ".join(after), "", "")))
         lines += [
-            _planned_line(task, level_bar(level[task.name], len(plan.groups), is_critical=task.name in critical))
+            _make_planned_line(
+                task, draw_level_bar(level[task.name], len(plan.groups), is_critical=task.name in critical)
+            )
             for task in members.get(phase, ())
         ]
-    return _chart(
+    return _fit_chart(
         status="pending",
         title=title,
         facts=[
@@ -110,30 +112,30 @@ def chart_of_plan(plan: ExecutionPlan, title: str = "plan") -> Chart:
     )
 
 
-def _title(run: Mapping[str, Any]) -> str:
+def _describe_status(run: Mapping[str, Any]) -> str:
     if run.get("exit_reason") == "timeout":
         return "timed out"
     return "waiting for you" if run.get("waiting") and run["status"] == "running" else run["status"].replace("_", " ")
 
 
-def _chart(
-    *, heads: Sequence[str], lines: Sequence[Line], facts: Iterable[str], notes: Iterable[str], **rest: Any
+def _fit_chart(
+    *, heads: Sequence[str], lines: Sequence[ChartLine], facts: Iterable[str], notes: Iterable[str], **rest: Any
 ) -> Chart:
     """Put together, without the columns in which nothing stands, and with no more lines than a page holds."""
-    lines, left_out = _the_most_telling(lines)
+    lines, left_out = _choose_lines(lines)
     used = [index for index in range(len(heads)) if any(line.cells[index] for line in lines)]
     kinds = {piece.kind for line in lines for piece in line.bar}
     return Chart(
         heads=tuple(heads[index] for index in used),
-        lines=tuple(_with_cells(line, used) for line in lines),
+        lines=tuple(_keep_cells(line, used) for line in lines),
         facts=tuple(facts),
         notes=(*notes, *left_out),
-        legend=tuple((Piece(GLYPHS[kind], kind), word) for kind, word in _LEGEND.items() if kind in kinds),
+        legend=tuple((BarPiece(GLYPHS[kind], kind), word) for kind, word in _LEGEND.items() if kind in kinds),
         **rest,
     )
 
 
-def _the_most_telling(lines: Sequence[Line]) -> tuple[Sequence[Line], Iterable[str]]:
+def _choose_lines(lines: Sequence[ChartLine]) -> tuple[Sequence[ChartLine], Iterable[str]]:
     """At most `MOST_LINES` lines, in their order: what did not end well comes before what did."""
     if len(lines) <= MOST_LINES:
         return lines, ()
@@ -142,11 +144,11 @@ def _the_most_telling(lines: Sequence[Line]) -> tuple[Sequence[Line], Iterable[s
     return shown, [f"{len(lines) - MOST_LINES} more lines are not shown here"]
 
 
-def _with_cells(line: Line, used: Sequence[int]) -> Line:
+def _keep_cells(line: ChartLine, used: Sequence[int]) -> ChartLine:
     return replace(line, cells=tuple(line.cells[index] for index in used))
 
 
-def _facts(run: Mapping[str, Any]) -> Iterable[str]:
+def _list_facts(run: Mapping[str, Any]) -> Iterable[str]:
     if run.get("name"):
         yield run["name"]
     yield format_duration(float(run.get("elapsed_ms") or 0))
@@ -159,7 +161,7 @@ def _facts(run: Mapping[str, Any]) -> Iterable[str]:
         yield ("" if run["cost_complete"] else "at least ") + format_money(run["cost"], run["currency"])
     elif calls and run.get("cost") is None:
         yield "cost unknown"
-    yield from _budget(run)
+    yield from _describe_budget(run)
     for field, noun in (("tool_call_count", "tool call"), ("error_count", "error"), ("retry_count", "retry")):
         if number := run.get(field):
             yield pluralize(number, noun)
@@ -167,20 +169,20 @@ def _facts(run: Mapping[str, Any]) -> Iterable[str]:
         yield f"{number} skipped"
 
 
-def _script(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+def _describe_script(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
     """That a script answered for a model, for all or for some (E41)."""
     if run.get("is_scripted"):
         is_mixed = any(row["kind"] == "llm" and not row.get("is_scripted") for row in rows)
         yield "scripted and real models" if is_mixed else "scripted replies, no model"
 
 
-def _replay(run: Mapping[str, Any]) -> Iterable[str]:
+def _describe_replay(run: Mapping[str, Any]) -> Iterable[str]:
     """That a recording answered for the models (E42). Runs that 0.1.0 saved don't say."""
     if name := run.get("replayed_from"):
         yield f"replayed from {name}, no model asked"
 
 
-def _budget(run: Mapping[str, Any]) -> Iterable[str]:
+def _describe_budget(run: Mapping[str, Any]) -> Iterable[str]:
     """How much of the budget is spent, by the limit that is nearest."""
     budget = run.get("budget") or {}
     limits: dict[str, Callable[[Any], str]] = {
@@ -198,15 +200,15 @@ def _budget(run: Mapping[str, Any]) -> Iterable[str]:
         yield f"{format_percent(share)} of {limit}"
 
 
-def _failure(run: Mapping[str, Any], lines: Sequence[Line]) -> Iterable[str]:
+def _describe_failure(run: Mapping[str, Any], lines: Sequence[ChartLine]) -> Iterable[str]:
     """The error that ended the run, unless a task shows it."""
     error = run.get("error")
     if error and run["status"] == "failed" and not any(line.status == "error" and not line.is_phase for line in lines):
         yield f"{error['type']}: {error['message']}"
 
 
-def _planned_line(task: PlannedTask, bar: tuple[Piece, ...]) -> Line:
+def _make_planned_line(task: PlannedTask, bar: tuple[BarPiece, ...]) -> ChartLine:
     settings = ", ".join(f"{name} {value}" for name, value in task.settings.items())
     cells = (", ".join(task.context), task.llm or "", settings)
     depth = 0 if task.phase is None else 1
-    return Line(name=task.name, depth=depth, agent=task.agent, status="pending", bar=bar, cells=cells)
+    return ChartLine(name=task.name, depth=depth, agent=task.agent, status="pending", bar=bar, cells=cells)

@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
-from ensemble_notebook.notebook.picture.bars import MARKS_OF_PARTS, STARTUP, Piece, Row, startup_bar, stop_of, task_bar
+from ensemble_notebook.notebook.picture.bars import (
+    MARKS_OF_PARTS,
+    STARTUP,
+    BarPiece,
+    Row,
+    draw_task_bar,
+    find_stop,
+    startup_bar,
+)
 
 _LINES: Final = ("phase", "task")
 _DRAWN: Final = (*MARKS_OF_PARTS, "attempt")
@@ -23,7 +31,7 @@ _ANSWERS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ChartLine:
     """One task, or the heading of a phase.
 
     Attributes:
@@ -44,12 +52,12 @@ class Line:
     name: str
     agent: str = ""
     status: str
-    bar: tuple[Piece, ...] = ()
+    bar: tuple[BarPiece, ...] = ()
     cells: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def lines_of(rows: Sequence[Row], end: float, currency: str) -> Iterable[Line]:
+def make_chart_lines(rows: Sequence[Row], end: float, currency: str) -> Iterable[ChartLine]:
     """Phases and tasks in order of declaration; what a task handed on stands below it. Startups come last.
 
     Args:
@@ -62,16 +70,16 @@ def lines_of(rows: Sequence[Row], end: float, currency: str) -> Iterable[Line]:
     parts: dict[str | None, list[Row]] = {}
     for row in rows:
         if row["kind"] in _LINES:
-            below.setdefault(_around(row, known, _LINES), []).append(row)
+            below.setdefault(_find_enclosing(row, known, _LINES), []).append(row)
         elif row["kind"] in _DRAWN:
-            parts.setdefault(_around(row, known, ("task",)), []).append(row)
+            parts.setdefault(_find_enclosing(row, known, ("task",)), []).append(row)
 
-    def walk(above: Row | None, depth: int) -> Iterable[Line]:
+    def walk(above: Row | None, depth: int) -> Iterable[ChartLine]:
         for row in below.get(None if above is None else above["span_id"], ()):
             if row["kind"] == "phase":
-                yield _phase_line(row, end)
+                yield _make_phase_line(row, end)
             else:
-                line = _task_line(row, parts.get(row["span_id"], ()), end, currency)
+                line = _make_task_line(row, parts.get(row["span_id"], ()), end, currency)
                 yield replace(line, depth=depth, is_worker=above is not None and above["kind"] == "task")
             yield from walk(row, depth + 1)
 
@@ -79,7 +87,7 @@ def lines_of(rows: Sequence[Row], end: float, currency: str) -> Iterable[Line]:
     yield from (_startup_line(row, end) for row in rows if row.get("wait_kind") == STARTUP)
 
 
-def _around(row: Row, known: Mapping[str, Row], kinds: Sequence[str]) -> str | None:
+def _find_enclosing(row: Row, known: Mapping[str, Row], kinds: Sequence[str]) -> str | None:
     """The nearest span of one of these kinds around a row."""
     around = known.get(row.get("parent_id") or "")
     while around is not None and around["kind"] not in kinds:
@@ -87,17 +95,19 @@ def _around(row: Row, known: Mapping[str, Row], kinds: Sequence[str]) -> str | N
     return None if around is None else str(around["span_id"])
 
 
-def _phase_line(row: Row, end: float) -> Line:
-    notes = (_skipped(row),) if row["status"] == "skipped" else ()
-    cells = (_time(row, end), "", "")
-    return Line(span_id=row["span_id"], is_phase=True, name=row["name"], status=row["status"], cells=cells, notes=notes)
+def _make_phase_line(row: Row, end: float) -> ChartLine:
+    notes = (_describe_skip(row),) if row["status"] == "skipped" else ()
+    cells = (_describe_time(row, end), "", "")
+    return ChartLine(
+        span_id=row["span_id"], is_phase=True, name=row["name"], status=row["status"], cells=cells, notes=notes
+    )
 
 
-def _startup_line(row: Row, end: float) -> Line:
+def _startup_line(row: Row, end: float) -> ChartLine:
     """What the run waited for before a model could be asked (E57)."""
     notes = [f"{row['error_type']}: {row.get('error_message') or 'no message'}"] if row.get("error_type") else []
-    cells = (_time(row, end), "", "")
-    return Line(
+    cells = (_describe_time(row, end), "", "")
+    return ChartLine(
         span_id=row["span_id"],
         name=row["name"],
         status=row["status"],
@@ -107,37 +117,37 @@ def _startup_line(row: Row, end: float) -> Line:
     )
 
 
-def _task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> Line:
-    return Line(
+def _make_task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> ChartLine:
+    return ChartLine(
         span_id=row["span_id"],
         name=row["name"],
         agent=row.get("agent") or "",
         status=row["status"],
-        bar=task_bar(row, parts, end),
-        cells=(_time(row, end), _tokens(row, parts), _cost(row, currency)),
-        notes=tuple(_notes(row, parts)),
+        bar=draw_task_bar(row, parts, end),
+        cells=(_describe_time(row, end), _describe_tokens(row, parts), _describe_cost(row, currency)),
+        notes=tuple(_list_notes(row, parts)),
     )
 
 
-def _cost(row: Row, currency: str) -> str:
+def _describe_cost(row: Row, currency: str) -> str:
     # Rows that 0.1.0 saved don't say their currency, which is that of the run.
     return format_money(row["cost"], row.get("currency") or currency) if row.get("cost") else ""
 
 
-def _time(row: Row, end: float) -> str:
-    return "" if row.get("start_ms") is None else format_duration(stop_of(row, end) - row["start_ms"])
+def _describe_time(row: Row, end: float) -> str:
+    return "" if row.get("start_ms") is None else format_duration(find_stop(row, end) - row["start_ms"])
 
 
-def _tokens(row: Row, parts: Sequence[Row]) -> str:
+def _describe_tokens(row: Row, parts: Sequence[Row]) -> str:
     used = (row.get("input_tokens"), row.get("output_tokens"))
     if not any(part["kind"] == "llm" for part in parts) or (row["status"] == "running" and None in used):
         return ""
     return " → ".join("?" if number is None else format_count(number) for number in used)
 
 
-def _notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
+def _list_notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
     if row["status"] == "skipped":
-        yield _skipped(row)
+        yield _describe_skip(row)
     elif row.get("error_type"):
         yield f"{row['error_type']}: {row.get('error_message') or 'no message'}"
     reasons = [str(part["retry_reason"]) for part in parts if part["kind"] == "attempt" and part.get("retry_reason")]
@@ -156,15 +166,15 @@ def _notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
     for part in parts:
         if part["kind"] == "delegation" and part["status"] == "error":
             yield f"not handed on to {part['name']}: {part.get('error_message') or part.get('reason') or 'no reason'}"
-    yield from filter(None, map(_told, parts))
+    yield from filter(None, map(_describe_review, parts))
 
 
-def _skipped(row: Row) -> str:
+def _describe_skip(row: Row) -> str:
     reason = str(row.get("reason"))
     return reason if reason.startswith("condition") else f"skipped: {reason}"
 
 
-def _told(part: Row) -> str | None:
+def _describe_review(part: Row) -> str | None:
     """What a review did, unless it only let things go on."""
     review = part.get("review") if part["kind"] == "review" else None
     if review is None:

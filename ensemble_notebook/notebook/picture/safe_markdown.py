@@ -27,17 +27,17 @@ _TRAILING: Final = ".,;:!?)]}*_\"'"
 _LONGEST_ADDRESS: Final = 120
 
 
-def neutral(text: str) -> str:
+def neutralize_markdown(text: str) -> str:
     """Markdown in which nothing but formatting is left."""
-    return "\n".join(_neutral_lines(text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "").split("\n")))
+    return "\n".join(_neutralize_lines(text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "").split("\n")))
 
 
-def plain(text: str) -> str:
+def remove_control_characters(text: str) -> str:
     """Text for a terminal: without control characters, so that no model moves the cursor or writes a title."""
     return "".join(char for char in text if char in "\n\t" or (char >= " " and not "\x7f" <= char <= "\x9f"))
 
 
-def _neutral_lines(lines: list[str]) -> Iterator[str]:
+def _neutralize_lines(lines: list[str]) -> Iterator[str]:
     """All lines: those in fences as they are, the others neutralised.
 
     A fence is moved to where every parser sees one, and closed where any of them might think that it ends: at a line
@@ -47,37 +47,37 @@ def _neutral_lines(lines: list[str]) -> Iterator[str]:
     fence: re.Match[str] | None = None
     for line in lines:
         if fence is not None and line.strip().startswith(fence["mark"]) and set(line.strip()) == {fence["mark"][0]}:
-            yield _outdented(fence["mark"], fence)
+            yield _outdent(fence["mark"], fence)
             fence = None
         elif fence is not None and (line.startswith(fence["indent"]) or not line.strip()):
-            yield _outdented(line[len(fence["indent"]) :], fence)
+            yield _outdent(line[len(fence["indent"]) :], fence)
         else:
             if fence is not None:
-                yield _outdented(fence["mark"], fence)
-            fence = _opening(line)
-            yield _outdented(line.strip(), fence) if fence else _neutral_line(line)
+                yield _outdent(fence["mark"], fence)
+            fence = _match_fence(line)
+            yield _outdent(line.strip(), fence) if fence else _neutralize_line(line)
 
 
-def _opening(line: str) -> re.Match[str] | None:
+def _match_fence(line: str) -> re.Match[str] | None:
     match = _FENCE.fullmatch(line)
     return match if match and not _TAG_START.search(match["info"]) else None
 
 
-def _outdented(text: str, fence: re.Match[str]) -> str:
+def _outdent(text: str, fence: re.Match[str]) -> str:
     """A line of a fence, at most as deep as a fence may stand."""
     return fence["indent"][:_DEEPEST_FENCE] + text
 
 
-def _neutral_line(line: str) -> str:
+def _neutralize_line(line: str) -> str:
     pieces = []
     position = 0
-    for start, end in _code_spans(line):
-        pieces += [_neutral_prose(line[position:start]), line[start:end]]
+    for start, end in _find_code_spans(line):
+        pieces += [_neutralize_prose(line[position:start]), line[start:end]]
         position = end
-    return _joined([*pieces, _neutral_prose(line[position:])])
+    return _join_pieces([*pieces, _neutralize_prose(line[position:])])
 
 
-def _joined(pieces: list[str]) -> str:
+def _join_pieces(pieces: list[str]) -> str:
     """The pieces side by side; code never touches a backtick or backslash, which would change where it begins."""
     text = ""
     for piece in pieces:
@@ -85,7 +85,7 @@ def _joined(pieces: list[str]) -> str:
     return text
 
 
-def _code_spans(line: str) -> Iterator[tuple[int, int]]:
+def _find_code_spans(line: str) -> Iterator[tuple[int, int]]:
     """Where a line holds code for every parser; a span with a ``|`` may be torn apart by a table, so it is none."""
     runs = [match for match in re.finditer(r"`+", line) if not _is_escaped(line, match.start())]
     index = 0
@@ -104,26 +104,26 @@ def _is_escaped(line: str, position: int) -> bool:
     return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
-def _neutral_prose(text: str) -> str:
+def _neutralize_prose(text: str) -> str:
     """Formatting stays; links, images, addresses, HTML and unpaired backticks lose their meaning."""
-    text = _LINK.sub(_without_link, text)
+    text = _LINK.sub(_unlink, text)
     pieces = []
     position = 0
     for match in _ADDRESS.finditer(text):
         address = match[0].rstrip(_TRAILING)
         if address:
-            pieces += [_escaped(text[position : match.start()]), f"`{_short(address)}`"]
+            pieces += [_escape(text[position : match.start()]), f"`{_shorten(address)}`"]
             position = match.start() + len(address)
-    return _joined([*pieces, _escaped(text[position:])])
+    return _join_pieces([*pieces, _escape(text[position:])])
 
 
-def _without_link(match: re.Match[str]) -> str:
-    return f"{match['label']} ({_short(match['address'])})" if match["address"] else match["label"]
+def _unlink(match: re.Match[str]) -> str:
+    return f"{match['label']} ({_shorten(match['address'])})" if match["address"] else match["label"]
 
 
-def _short(address: str) -> str:
+def _shorten(address: str) -> str:
     return address if len(address) <= _LONGEST_ADDRESS else address[: _LONGEST_ADDRESS - 3] + "..."
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return _TAG_START.sub("&lt;", re.sub(r"(?<!\\)((?:\\\\)*)([\[`])", r"\1\\\2", text))

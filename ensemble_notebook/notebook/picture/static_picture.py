@@ -13,10 +13,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.wording import pluralize
-from ensemble_notebook.notebook.picture.bars import GAP, MARKS_OF_PARTS, WIDTH, Piece
-from ensemble_notebook.notebook.picture.chart import MARKS, Chart, chart_of, chart_of_plan
-from ensemble_notebook.notebook.picture.chart_lines import Line
-from ensemble_notebook.notebook.picture.safe_markdown import plain
+from ensemble_notebook.notebook.picture.bars import GAP, MARKS_OF_PARTS, WIDTH, BarPiece
+from ensemble_notebook.notebook.picture.chart import MARKS, Chart, make_chart, make_plan_chart
+from ensemble_notebook.notebook.picture.chart_lines import ChartLine
+from ensemble_notebook.notebook.picture.safe_markdown import remove_control_characters
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import Tone
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
@@ -59,17 +59,17 @@ _MONO: Final = "background:none;padding:0;white-space:pre"
 _FAINT: Final = "opacity:0.7"
 
 
-def output_bundle(output: EnsembleOutput) -> Bundle:
+def make_output_bundle(output: EnsembleOutput) -> Bundle:
     """A finished run, complete or partial, in every form: plain text, HTML, saved trace (at most 200 kB)."""
     messages = make_messages(output)
     saved = messages.make_saved_view()
-    return {**snapshot_bundle(messages.make_snapshot(), saved["details"]), TRACE_MIME: saved}
+    return {**make_snapshot_bundle(messages.make_snapshot(), saved["details"]), TRACE_MIME: saved}
 
 
-def snapshot_bundle(snapshot: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> Bundle:
+def make_snapshot_bundle(snapshot: Mapping[str, Any], details: Mapping[str, Any] | None = None) -> Bundle:
     """A run as of a snapshot, as plain text and HTML."""
-    chart = chart_of(snapshot)
-    return {"text/plain": chart_text(chart), "text/html": chart_html(chart, details)}
+    chart = make_chart(snapshot)
+    return {"text/plain": render_chart_text(chart), "text/html": render_chart_html(chart, details)}
 
 
 def make_messages(output: EnsembleOutput) -> TimelineMessages:
@@ -79,16 +79,16 @@ def make_messages(output: EnsembleOutput) -> TimelineMessages:
     return TimelineMessages(fold)
 
 
-def plan_bundle(plan: ExecutionPlan, title: str = "plan") -> Bundle:
+def make_plan_bundle(plan: ExecutionPlan, title: str = "plan") -> Bundle:
     """What is going to happen, as plain text and HTML."""
-    chart = chart_of_plan(plan, title)
-    return {"text/plain": chart_text(chart), "text/html": chart_html(chart)}
+    chart = make_plan_chart(plan, title)
+    return {"text/plain": render_chart_text(chart), "text/html": render_chart_html(chart)}
 
 
-def chart_text(chart: Chart) -> str:
+def render_chart_text(chart: Chart) -> str:
     """A chart as aligned lines."""
-    names = max([4, *(len(_label(line)) for line in chart.lines)])
-    agents = max([0, *(len(_short(line.agent)) for line in chart.lines)])
+    names = max([4, *(len(_render_label(line)) for line in chart.lines)])
+    agents = max([0, *(len(_shorten(line.agent)) for line in chart.lines)])
     widths = [
         max(len(head), *(len(line.cells[index]) for line in chart.lines)) for index, head in enumerate(chart.heads)
     ]
@@ -97,24 +97,24 @@ def chart_text(chart: Chart) -> str:
         numbers = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
         return f"{mark} {name:<{names}}  {agent:<{agents}}  {bar:<{WIDTH + 1}} {numbers}".rstrip()
 
-    lines = [_headline(chart), row(" ", "task", "agent" if agents else "", _axis(chart), chart.heads)]
+    lines = [_join_headline(chart), row(" ", "task", "agent" if agents else "", _render_axis(chart), chart.heads)]
     for line in chart.lines:
         bar = "".join(piece.text for piece in line.bar)
-        lines.append(row(MARKS[line.status], _label(line), _short(line.agent), bar, line.cells))
-        lines += [f"    ↳ {plain(note)}" for note in line.notes]
-    lines += [f"! {plain(note)}" for note in chart.notes]
+        lines.append(row(MARKS[line.status], _render_label(line), _shorten(line.agent), bar, line.cells))
+        lines += [f"    ↳ {remove_control_characters(note)}" for note in line.notes]
+    lines += [f"! {remove_control_characters(note)}" for note in chart.notes]
     if chart.legend:
         lines.append("  " + "   ".join(f"{piece.text} {word}" for piece, word in chart.legend))
     return "\n".join(lines)
 
 
-def chart_html(chart: Chart, details: Mapping[str, Any] | None = None) -> str:
+def render_chart_html(chart: Chart, details: Mapping[str, Any] | None = None) -> str:
     """A chart as a table, and below it the tasks' outputs, folded."""
-    title = f"<strong>{_colored(f'{MARKS[chart.status]} {chart.title}', chart.status)}</strong>"
-    facts = "".join(f' <span style="{_FAINT}">·</span> {_escaped(fact)}' for fact in chart.facts)
-    rows = "".join(_html_rows(line, len(chart.heads)) for line in chart.lines)
+    title = f"<strong>{_color(f'{MARKS[chart.status]} {chart.title}', chart.status)}</strong>"
+    facts = "".join(f' <span style="{_FAINT}">·</span> {_escape(fact)}' for fact in chart.facts)
+    rows = "".join(_render_rows(line, len(chart.heads)) for line in chart.lines)
     heads = "".join(f'<th style="{_NUMBER};font-weight:normal">{head}</th>' for head in chart.heads)
-    axis = _axis(chart).replace(" ", "\xa0")
+    axis = _render_axis(chart).replace(" ", "\xa0")
     return (
         '<div style="font-size:13px;line-height:1.5;overflow-x:auto">'
         f"<div>{title}{facts}</div>"
@@ -124,29 +124,29 @@ def chart_html(chart: Chart, details: Mapping[str, Any] | None = None) -> str:
         f'<th style="{_CELL};font-weight:normal">task</th><th style="{_CELL};font-weight:normal">agent</th>'
         f'<th style="{_CELL};font-weight:normal"><code style="{_MONO}">{axis}</code></th>{heads}</tr>'
         f"</thead><tbody>{rows}</tbody></table>"
-        f"{''.join(_html_notes(chart))}{_html_texts(chart, details or {})}</div>"
+        f"{''.join(_render_notes(chart))}{_render_outputs(chart, details or {})}</div>"
     )
 
 
-def _headline(chart: Chart) -> str:
+def _join_headline(chart: Chart) -> str:
     """The status line as plain text."""
-    return plain(" · ".join([f"{MARKS[chart.status]} {chart.title}", *chart.facts]))
+    return remove_control_characters(" · ".join([f"{MARKS[chart.status]} {chart.title}", *chart.facts]))
 
 
-def _html_rows(line: Line, columns: int) -> str:
-    name = ("↳ " if line.is_worker else "") + _escaped(_short(line.name))
-    mark = _colored(MARKS[line.status], line.status)
+def _render_rows(line: ChartLine, columns: int) -> str:
+    name = ("↳ " if line.is_worker else "") + _escape(_shorten(line.name))
+    mark = _color(MARKS[line.status], line.status)
     label = f"{mark} <strong>{name}</strong>" if line.is_phase else f"{mark} {name}"
-    bar = "".join(_html_piece(piece) for piece in line.bar)
+    bar = "".join(_render_piece(piece) for piece in line.bar)
     indent = f";padding-left:{1.4 * line.depth:g}em" if line.depth else ""
-    cells = "".join(f'<td style="{_NUMBER}">{_escaped(cell)}</td>' for cell in line.cells)
+    cells = "".join(f'<td style="{_NUMBER}">{_escape(cell)}</td>' for cell in line.cells)
     html = (
         f'<tr style="border:0;background:none"><td style="{_CELL}{indent}">{label}</td>'
-        f'<td style="{_CELL};{_FAINT}">{_escaped(_short(line.agent))}</td>'
+        f'<td style="{_CELL};{_FAINT}">{_escape(_shorten(line.agent))}</td>'
         f'<td style="{_CELL}"><code style="{_MONO}">{bar}</code></td>{cells}</tr>'
     )
     for note in line.notes:
-        text = _colored(_escaped(note), line.status) if line.status == "error" else _escaped(note)
+        text = _color(_escape(note), line.status) if line.status == "error" else _escape(note)
         style = _CELL if line.status == "error" else f"{_CELL};{_FAINT}"
         html += (
             f'<tr style="border:0;background:none"><td style="{_CELL}"></td>'
@@ -155,20 +155,20 @@ def _html_rows(line: Line, columns: int) -> str:
     return html
 
 
-def _html_piece(piece: Piece) -> str:
+def _render_piece(piece: BarPiece) -> str:
     text = piece.text.replace(" ", "\xa0")
-    return text if piece.kind == GAP else _colored(text, piece.kind)
+    return text if piece.kind == GAP else _color(text, piece.kind)
 
 
-def _html_notes(chart: Chart) -> Iterable[str]:
+def _render_notes(chart: Chart) -> Iterable[str]:
     for note in chart.notes:
-        yield f"<div>{_colored('!', 'backoff')} {_escaped(note)}</div>"
+        yield f"<div>{_color('!', 'backoff')} {_escape(note)}</div>"
     if chart.legend:
-        words = "&ensp;".join(f"{_colored(piece.text, piece.kind)} {word}" for piece, word in chart.legend)
+        words = "&ensp;".join(f"{_color(piece.text, piece.kind)} {word}" for piece, word in chart.legend)
         yield f'<div style="font-size:12px"><span style="{_FAINT}">{words}</span></div>'
 
 
-def _html_texts(chart: Chart, details: Mapping[str, Any]) -> str:
+def _render_outputs(chart: Chart, details: Mapping[str, Any]) -> str:
     """What the tasks wrote, folded; the first characters of each, up to a limit over all."""
     texts = []
     room = LONGEST_TEXTS
@@ -177,38 +177,38 @@ def _html_texts(chart: Chart, details: Mapping[str, Any]) -> str:
         if text and room > 0:
             shown = text if len(text) <= min(LONGEST_TEXT, room) else text[: min(LONGEST_TEXT, room)] + " ..."
             room -= len(shown)
-            texts.append(_html_text(line.name, shown))
+            texts.append(_render_output(line.name, shown))
     if not texts:
         return ""
     title = f'<summary style="{_FAINT}">outputs of {pluralize(len(texts), "task")}</summary>'
     return f'<details style="margin:4px 0 0">{title}<div style="padding-left:1.2em">{"".join(texts)}</div></details>'
 
 
-def _html_text(name: str, text: str) -> str:
+def _render_output(name: str, text: str) -> str:
     return (
-        f'<details style="margin:2px 0"><summary>{_escaped(_short(name))}</summary>'
-        f'<pre style="margin:4px 0 8px 1.2em;white-space:pre-wrap">{_escaped(text)}</pre></details>'
+        f'<details style="margin:2px 0"><summary>{_escape(_shorten(name))}</summary>'
+        f'<pre style="margin:4px 0 8px 1.2em;white-space:pre-wrap">{_escape(text)}</pre></details>'
     )
 
 
-def _axis(chart: Chart) -> str:
+def _render_axis(chart: Chart) -> str:
     start, end = chart.axis
     return start + end.rjust(WIDTH - len(start))
 
 
-def _label(line: Line) -> str:
-    return "  " * line.depth + ("↳ " if line.is_worker else "") + _short(line.name)
+def _render_label(line: ChartLine) -> str:
+    return "  " * line.depth + ("↳ " if line.is_worker else "") + _shorten(line.name)
 
 
-def _short(name: str) -> str:
-    text = " ".join(plain(name).split())
+def _shorten(name: str) -> str:
+    text = " ".join(remove_control_characters(name).split())
     return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
 
 
-def _escaped(text: str) -> str:
-    return escape(plain(text))
+def _escape(text: str) -> str:
+    return escape(remove_control_characters(text))
 
 
-def _colored(html: str, kind: str) -> str:
+def _color(html: str, kind: str) -> str:
     color = _COLORS.get(kind)
     return f'<span style="color:{color}">{html}</span>' if color else html

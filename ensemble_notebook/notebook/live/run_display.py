@@ -1,7 +1,7 @@
 """Where a cell shows its run: a rich notebook, a notebook without a reader, or a terminal (C30).
 
-A screen is opened at once with what is planned, may follow the run, and is closed with what stays. Its outputs are made
-while the cell runs and only updated later: one that is made later may land in whatever cell is the last by then.
+A display is opened at once with what is planned, may follow the run, and is closed with what stays. Its outputs are
+made while the cell runs and only updated later: one that is made later may land in whatever cell is the last by then.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from IPython.display import display as untyped_display
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.notebook.live.display_mode import Mode
-from ensemble_notebook.notebook.live.event_painter import Live
-from ensemble_notebook.notebook.picture.safe_markdown import neutral, plain
-from ensemble_notebook.notebook.picture.static_picture import output_bundle, plan_bundle, snapshot_bundle
+from ensemble_notebook.notebook.live.display_mode import DisplayMode
+from ensemble_notebook.notebook.live.run_painter import RunPainter
+from ensemble_notebook.notebook.picture.safe_markdown import neutralize_markdown, remove_control_characters
+from ensemble_notebook.notebook.picture.static_picture import make_output_bundle, make_plan_bundle, make_snapshot_bundle
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.definitions.cost import CostConfiguration
@@ -33,7 +33,7 @@ display: Any = untyped_display
 _FINAL: Final = (RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS)
 
 
-class Screen(Protocol):
+class RunDisplay(Protocol):
     """The place of one run.
 
     Attributes:
@@ -57,21 +57,23 @@ class Screen(Protocol):
         """Show what stays; None where the run was given up before it had an end."""
 
 
-def screen_for(mode: Mode, cost: CostConfiguration | None, *, has_timeline: bool, is_background: bool) -> Screen:
-    """The screen of a cell; `cost` are the ensemble's own rates."""
-    if mode is Mode.TEXT:
-        return TerminalScreen(cost, has_timeline=has_timeline, is_background=is_background)
-    live = Live(cost) if mode is Mode.WIDGET and has_timeline else None
-    return NotebookScreen(live, has_timeline=has_timeline, is_background=is_background)
+def make_run_display(
+    mode: DisplayMode, cost: CostConfiguration | None, *, has_timeline: bool, is_background: bool
+) -> RunDisplay:
+    """The display of a cell; `cost` are the ensemble's own rates."""
+    if mode is DisplayMode.TEXT:
+        return TerminalDisplay(cost, has_timeline=has_timeline, is_background=is_background)
+    live = RunPainter(cost) if mode is DisplayMode.WIDGET and has_timeline else None
+    return NotebookDisplay(live, has_timeline=has_timeline, is_background=is_background)
 
 
-class NotebookScreen:
+class NotebookDisplay:
     """Two outputs: the timeline, which ends as a static picture, and the answer below it.
 
     The widget comes second: a table of what is planned can be shown before the widget's library is imported.
     """
 
-    def __init__(self, live: Live | None, *, has_timeline: bool, is_background: bool) -> None:
+    def __init__(self, live: RunPainter | None, *, has_timeline: bool, is_background: bool) -> None:
         self.listeners: Sequence[Any] = () if live is None else (live,)
         self.has_buttons = live is not None
         self._live = live
@@ -83,10 +85,10 @@ class NotebookScreen:
 
     def open(self, plan: ExecutionPlan) -> None:
         if self._has_timeline:
-            self._timeline = display(plan_bundle(plan, "starting"), raw=True, display_id=True)
+            self._timeline = display(make_plan_bundle(plan, "starting"), raw=True, display_id=True)
         if self._is_background:
             # The cell is over when the answer comes: its place has to be made now.
-            self._answer = display(_text_bundle(""), raw=True, display_id=True)
+            self._answer = display(_make_text_bundle(""), raw=True, display_id=True)
 
     def follow(self, handle: RunHandle, reviewer: CellReviewer, /) -> None:
         if self._live is not None:
@@ -104,25 +106,27 @@ class NotebookScreen:
         if self._live is not None:
             self._live.close()
         if self._widget is not None and output is not None:
-            from ensemble_notebook.notebook.live.timeline_widget import keep
+            from ensemble_notebook.notebook.live.timeline_widget import keep_timeline
 
-            keep(output, self._widget)
+            keep_timeline(output, self._widget)
         if self._timeline is not None:
-            self._timeline.update(self._last_picture(output), raw=True)
-        if (answer := _answer_of(output)) is not None:
-            bundle = {"text/plain": plain(answer), "text/markdown": neutral(answer)}
+            self._timeline.update(self._make_last_picture(output), raw=True)
+        if (answer := _find_answer(output)) is not None:
+            bundle = {"text/plain": remove_control_characters(answer), "text/markdown": neutralize_markdown(answer)}
             if self._answer is None:
                 display(bundle, raw=True)
             else:
                 self._answer.update(bundle, raw=True)
 
-    def _last_picture(self, output: EnsembleOutput | None) -> dict[str, Any]:
+    def _make_last_picture(self, output: EnsembleOutput | None) -> dict[str, Any]:
         if output is not None:
-            return output_bundle(output)
-        return _text_bundle("") if self._live is None else snapshot_bundle(self._live.messages.make_snapshot())
+            return make_output_bundle(output)
+        return (
+            _make_text_bundle("") if self._live is None else make_snapshot_bundle(self._live.messages.make_snapshot())
+        )
 
 
-class TerminalScreen:
+class TerminalDisplay:
     """A table that moves while the cell runs, and the answer below it. In the background nothing is shown."""
 
     has_buttons = False
@@ -133,7 +137,7 @@ class TerminalScreen:
         self._has_timeline = has_timeline and not is_background
         self._has_answer = not is_background
         self._console = Console(force_jupyter=False)
-        self._live = Live(cost) if self._has_timeline and self._console.is_terminal else None
+        self._live = RunPainter(cost) if self._has_timeline and self._console.is_terminal else None
         self.listeners: Sequence[Any] = () if self._live is None else (self._live,)
         self._table: TerminalTable | None = None
 
@@ -156,19 +160,19 @@ class TerminalScreen:
         if self._table is not None:
             self._table.close()
             for warning in () if output is None else output.late_warnings:
-                display(_text_bundle(f"! {plain(warning)}"), raw=True)
+                display(_make_text_bundle(f"! {remove_control_characters(warning)}"), raw=True)
         elif self._has_timeline and output is not None:
-            display(_text_bundle(output_bundle(output)["text/plain"]), raw=True)
-        if self._has_answer and (answer := _answer_of(output)) is not None:
-            display(_text_bundle(f"\n{plain(answer)}"), raw=True)
+            display(_make_text_bundle(make_output_bundle(output)["text/plain"]), raw=True)
+        if self._has_answer and (answer := _find_answer(output)) is not None:
+            display(_make_text_bundle(f"\n{remove_control_characters(answer)}"), raw=True)
 
 
-def _answer_of(output: EnsembleOutput | None) -> str | None:
+def _find_answer(output: EnsembleOutput | None) -> str | None:
     """The final text of a run that has completed, without secrets; None where there is none."""
     if output is None or output.status not in _FINAL or not output.raw.strip():
         return None
     return mask(output.raw)
 
 
-def _text_bundle(text: str) -> dict[str, Any]:
+def _make_text_bundle(text: str) -> dict[str, Any]:
     return {"text/plain": text}

@@ -25,7 +25,7 @@ LAST_PAINT_LIMIT_S: Final = 2.0
 logger = logging.getLogger(__name__)
 
 
-class View(Protocol):
+class LiveView(Protocol):
     """Something that shows a run while it goes on."""
 
     @property
@@ -36,7 +36,7 @@ class View(Protocol):
         """Show what has changed. Called by one thread."""
 
 
-class Live:
+class RunPainter:
     """One run as it happens.
 
     Attributes:
@@ -62,7 +62,7 @@ class Live:
             self._is_over.set()
         self._changed.set()
 
-    def show(self, view: View) -> None:
+    def show(self, view: LiveView) -> None:
         """Let a view follow the run; it is painted at once."""
         self._changed.set()
         work = contextvars.copy_context().run
@@ -77,7 +77,7 @@ class Live:
         if self._painter is not None:
             self._painter.join(LAST_PAINT_LIMIT_S)
 
-    def _paint(self, view: View) -> None:
+    def _paint(self, view: LiveView) -> None:
         is_last = False
         while not is_last:
             self._changed.wait(view.pulse_s)
