@@ -3,6 +3,7 @@
 
 import IPython.core.interactiveshell
 
+from .domain.config import config as config
 from .domain.definitions.agent import Agent as Agent
 from .domain.definitions.condition import Condition as Condition
 from .domain.definitions.cost import CostConfiguration as CostConfiguration
@@ -128,7 +129,6 @@ from .models.langchain.script import Fail as Fail
 from .models.langchain.script import Reply as Reply
 from .models.langchain.script import ToolUse as ToolUse
 from .models.langchain.scripted_model import ScriptedChatModel as ScriptedChatModel
-from .trace.capture import config as config
 from .trace.execution_trace import ExecutionTrace as ExecutionTrace
 from .trace.exporters import JsonTraceExporter as JsonTraceExporter
 from .trace.task_traces import DelegationTrace as DelegationTrace

@@ -22,6 +22,7 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate, Range, TaskEstimate
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
+from ensemble_notebook.domain.planning.agent_resolution import AgentResolver
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, get_llm_key, resolve_llm
 from ensemble_notebook.engine.agent.agent_loop import WARNINGS_BEFORE_END
 from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
@@ -53,7 +54,7 @@ def estimate(
         pricing: what requests cost.
         at: when it would run; list prices depend on the date.
     """
-    estimator = _Estimator(ensemble, graph, values, pricing, at)
+    estimator = _Estimator(ensemble, AgentResolver(values).resolve_graph(graph), values, pricing, at)
     currency = "USD" if ensemble.cost is None else ensemble.cost.currency
     return CostEstimate(tasks=tuple(estimator.tasks()), currency=currency)
 
@@ -137,8 +138,8 @@ class _Estimator:
             return TaskEstimate(name=node.name, agent=node.role, model=None, cost=_FREE)
         is_sure = not node.when and (node.phase is None or not self._graph.phases[node.phase].when)
         shares = [self._size_share(node, node.agent, node.llm, is_sure)]
-        if node.task.fallback is not None:
-            shares.append(self._size_share(node, node.task.fallback, node.fallback_llm, is_sure=False))
+        if node.fallback is not None:
+            shares.append(self._size_share(node, node.fallback, node.fallback_llm, is_sure=False))
         return self._add_shares(node.name, node.role, shares)
 
     def _size_share(self, node: TaskNode, agent: Agent, llm: Any, is_sure: bool) -> _AgentShare:

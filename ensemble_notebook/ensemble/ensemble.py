@@ -20,12 +20,12 @@ from ensemble_notebook.engine.threads.loop_thread import loop_thread
 from ensemble_notebook.ensemble.cost_estimation import estimate
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.run_handle import RunHandle
+from ensemble_notebook.ensemble.run_inputs import list_texts, merge_inputs, write_inputs
 from ensemble_notebook.ensemble.run_preparation import (
     check_runnable,
     make_pricing,
     make_run_spec,
     make_source,
-    merge_inputs,
 )
 from ensemble_notebook.ensemble.run_settings import Inputs, Pace, PathLike, ReplayTools, RunSettings
 from ensemble_notebook.errors import EnsembleError
@@ -197,7 +197,7 @@ class Ensemble(RunnableEnsemble):
 
     def plan(self, inputs: Inputs = None, /, **variables: Any) -> ExecutionPlan:
         """What a run would do, without doing it. Variables without a value are left as they are."""
-        return make_plan(check_ensemble(self)[0], merge_inputs(self, inputs, variables))
+        return make_plan(check_ensemble(self)[0], self._write_inputs(inputs, variables))
 
     def estimate(self, inputs: Inputs = None, /, **variables: Any) -> CostEstimate:
         """What a run would take, from the least to the most, in calls, tokens and cost; no model is started for it.
@@ -206,7 +206,10 @@ class Ensemble(RunnableEnsemble):
             ValidationError: the ensemble can't run.
         """
         graph, _ = check_runnable(self, make_source(RunSettings()))
-        return estimate(self, graph, merge_inputs(self, inputs, variables), make_pricing(self), datetime.now(UTC))
+        return estimate(self, graph, self._write_inputs(inputs, variables), make_pricing(self), datetime.now(UTC))
+
+    def _write_inputs(self, inputs: Inputs, variables: Mapping[str, Any]) -> Mapping[str, str]:
+        return write_inputs(list_texts(self), merge_inputs(self, inputs, variables))[0]
 
     def _handle(self, inputs: Inputs, variables: Mapping[str, Any], setting: RunSettings) -> RunHandle:
         """Everything that can be refused is refused here."""

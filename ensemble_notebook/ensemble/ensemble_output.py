@@ -188,11 +188,17 @@ class EnsembleOutput(Pickled):
 
     @cached_property
     def raw(self) -> str:
-        """Text of the final task: the one that all others lead to, else the last that completed; may be empty."""
-        final = find_final_task(self._graph)
-        if final is not None and final in self._outputs:
-            return self._outputs[final].raw
-        return self._completed[-1].raw if self._completed else ""
+        """Text of the final task: the one that all others lead to, else the last that completed.
+
+        Empty where the run failed before that task had an output: no intermediate text passes for the answer.
+        """
+        last = find_final_tasks(self._graph)
+        if len(last) == 1 and last[0] in self._outputs:
+            return self._outputs[last[0]].raw
+        completed = self._completed
+        if self.status is RunStatus.FAILED:
+            completed = tuple(output for index, output in self._outputs.items() if index in last)
+        return completed[-1].raw if completed else ""
 
     @property
     def total_tool_calls(self) -> int:
@@ -282,9 +288,3 @@ class EnsembleOutput(Pickled):
             return f"Task {name!r} has no output of its own, since a manager had it done. There is: {there}."
         names = [node.name for node in self._graph.tasks]
         return f"Task {name!r} was stopped." if name in names else f"No task {name!r}.{did_you_mean(name, names)}"
-
-
-def find_final_task(graph: Graph) -> int | None:
-    """Index of the one task that all others lead to, or None where there are several."""
-    last = find_final_tasks(graph)
-    return last[0] if len(last) == 1 else None

@@ -17,15 +17,18 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import check_variables, find_variables
 from ensemble_notebook.domain.definitions.tool import list_tool_names
 from ensemble_notebook.domain.outputs.secrets import protect_environment, protect_named
+from ensemble_notebook.domain.planning.agent_resolution import AgentResolver, resolve_constraints
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_plan
 from ensemble_notebook.domain.planning.graph import Graph, get_llm_key
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.rules.resolved_role_rules import find_resolved_role_problems, find_resolved_role_warnings
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.listener_delivery import wants_tokens
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.ensemble.cost_estimation import find_price_problems
+from ensemble_notebook.ensemble.run_inputs import list_tasks, list_texts, merge_inputs, write_inputs
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, did_you_mean, get_state, summarize_error
 from ensemble_notebook.trace.capture import resolve_capture_mode
@@ -65,15 +68,6 @@ def check_runnable(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Gr
     return graph, warnings
 
 
-def merge_inputs(
-    ensemble: EnsembleDefinition, inputs: Mapping[str, Any] | None, variables: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The values of all template variables: own defaults, then `inputs`, then keywords."""
-    if inputs is not None and not isinstance(inputs, Mapping):
-        raise ValidationError(f"inputs must map names to values, got {type(inputs).__name__}.")
-    return {**ensemble.inputs, **(inputs or {}), **variables}
-
-
 def make_pricing(ensemble: EnsembleDefinition) -> Pricing:
     """What its requests cost: by its own rates, else by the public list."""
     return functools.partial(calculate_price, rates=ensemble.cost)
@@ -94,20 +88,26 @@ def make_run_spec(
     values = merge_inputs(ensemble, inputs, variables)
     protect_named(values)
     graph, warnings = check_runnable(ensemble, source)
-    texts = [text for task in list_tasks(ensemble) for text in (task.description, task.expected_output)]
+    texts = list_texts(ensemble)
     check_variables(texts, values)
     if all(task.handler is None for task in list_tasks(ensemble)):
         _refuse_unused(variables, texts)
+    written, cut_warnings = write_inputs(texts, values)
+    agents = _list_agents(ensemble, graph)
+    if problems := [*find_resolved_role_problems(agents, graph, written)]:
+        raise ValidationError(problems)
+    resolver = AgentResolver(written)
+    run_graph, constraints = resolver.resolve_graph(graph), ensemble.hierarchical_constraints
     return RunSpec(
-        graph=graph,
-        plan=make_plan(graph, values),
-        agents=tuple(list_planned_agents(ensemble, graph)),
+        graph=run_graph,
+        plan=make_plan(graph, written),
+        agents=tuple(list_planned_agents(map(resolver.resolve, agents), run_graph)),
         name=ensemble.name,
         workflow=ensemble.workflow.value,
         error_strategy=ensemble.error_strategy,
         inputs=values,
         max_concurrency=ensemble.max_concurrency,
-        warnings=warnings,
+        warnings=(*warnings, *cut_warnings, *find_resolved_role_warnings(run_graph)),
         streams=setting.streams or wants_tokens((*ensemble.listeners, *setting.listeners)),
         memory=_make_memory(ensemble, graph),
         capture_mode=resolve_capture_mode(ensemble.capture_mode),
@@ -118,25 +118,22 @@ def make_run_spec(
         review_policy=ensemble.review_policy,
         delegation_policies=ensemble.delegation_policies,
         max_delegation_depth=ensemble.max_delegation_depth,
-        constraints=ensemble.hierarchical_constraints,
+        constraints=None if constraints is None else resolve_constraints(constraints, run_graph),
         manager_prompt=ensemble.manager_prompt,
         replayed_from=None if setting.replay is None else Path(setting.replay).name,
     )
 
 
-def list_tasks(ensemble: EnsembleDefinition) -> Sequence[Task]:
-    """All tasks of a definition, in order; those that review phases come last."""
-    tasks = ensemble.tasks or [task for phase in ensemble.phases for task in phase.tasks]
-    reviewers = [phase.review.by for phase in ensemble.phases if phase.review is not None]
-    return [*tasks, *(each for each in reviewers if isinstance(each, Task))]
-
-
-def list_planned_agents(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[PlannedAgent]:
+def _list_agents(ensemble: EnsembleDefinition, graph: Graph) -> list[Agent]:
     """Who takes part, once each: the ensemble's agents, then those of its tasks and their fallbacks, and the team."""
-    workers = [each for node in graph.all_tasks for each in (node.agent, node.task.fallback) if each is not None]
-    team = [member.agent for member in graph.team]
+    workers = [each for node in graph.all_tasks for each in (node.agent, node.fallback) if each is not None]
+    return list(dict.fromkeys((*ensemble.agents, *workers, *(member.agent for member in graph.team))))
+
+
+def list_planned_agents(agents: Iterable[Agent], graph: Graph) -> Iterator[PlannedAgent]:
+    """What views show of who takes part; agents and graph are those of the run."""
     manager = graph.tasks[0].agent if graph.managed else None
-    for agent in dict.fromkeys((*ensemble.agents, *workers, *team)):
+    for agent in agents:
         natives = [DELEGATE] if agent.allow_delegation else [DELEGATE_TASK] if agent is manager else []
         yield PlannedAgent(
             role=agent.role,

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
-from dataclasses import dataclass
 from typing import Final
 
+from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.outputs.secrets import mask
 
 VARIABLE: Final = "AGENTENSEMBLE_CAPTURE_MODE"
-
-
-@dataclass(slots=True)
-class Config:
-    """Settings of this process, for all runs that say nothing else; ``ensemble_notebook.config`` is the one there is.
-
-    Attributes:
-        capture_mode: ``"off"``, ``"standard"`` or ``"full"``, in any case, or a `CaptureMode`; None: as the environment
-            says.
-    """
-
-    capture_mode: CaptureMode | str | None = None
-
-
-config: Final = Config()
 
 
 def resolve_capture_mode(argument: CaptureMode | str | None = None) -> CaptureMode:

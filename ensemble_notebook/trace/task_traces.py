@@ -76,6 +76,11 @@ class ToolCallTrace(SpanView):
         return self.span.output
 
     @property
+    def structured_output(self) -> Any:
+        """The value that the tool gave beside its text, by `ToolResult`; None where there is none."""
+        return self.span.structured_output
+
+    @property
     def outcome(self) -> ToolOutcome | None:
         """How it ended; None while it runs, and where it was cancelled."""
         return None if self.span.outcome is None else ToolOutcome(self.span.outcome)

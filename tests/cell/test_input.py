@@ -81,10 +81,10 @@ def test_definition_without_values_may_be_asked_for():
     assert dict(cell.inputs) == {}
 
 
-def test_texts_of_agents_are_filled_in_when_the_cell_is_read():
+def test_texts_of_agents_stay_as_they_are_when_the_cell_is_read_c7():
     text = "agents: {A: {goal: 'Know {topic}', background: '{{topic}}'}}\ntasks: [{description: x, agent: A}]"
     agent = read(text, {"topic": "tides"}).definition.agents[0]
-    assert (agent.goal, agent.background) == ("Know tides", "{topic}")
+    assert (agent.goal, agent.background) == ("Know {topic}", "{{topic}}")
 
 
 def test_missing_variable_of_an_agent_is_shown_in_place():

@@ -260,13 +260,13 @@ def test_pasted_agents_and_tasks_of_crewai_work():
     first, second = cell.graph.tasks
     assert (first.name, first.role, second.role) == (
         "research_task",
-        "Tides Senior Data Researcher",
-        "Tides Reporting Analyst",
+        "{topic} Senior Data Researcher",
+        "{topic} Reporting Analyst",
     )
     assert first.agent is not None
-    assert first.agent.goal == "Uncover cutting-edge developments in Tides"
+    assert first.agent.goal == "Uncover cutting-edge developments in {topic}"
     assert first.agent.background == (
-        "You're a seasoned researcher with a knack for uncovering the latest developments in Tides."
+        "You're a seasoned researcher with a knack for uncovering the latest developments in {topic}."
     )
     assert first.llm == "openai:gpt-4o"
     assert first.task.description == "Conduct a thorough research about {topic}"

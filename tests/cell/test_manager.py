@@ -70,18 +70,18 @@ def test_constraints_name_agents_by_their_keys_or_roles():
     text = """
 constraints:
   required_workers: [ann]
-  allowed_workers: [Sea Researcher, Writer]
+  allowed_workers: ["{kind} Researcher", Writer]
   max_calls_per_worker: {ann: 2, Writer: 1}
   global_max_delegations: 5
   required_stages: [ann, [Writer]]
 """
     found = read(f"workflow: hierarchical{text}{TEAM}", {"kind": "Sea"}).definition.hierarchical_constraints
     assert found is not None
-    assert found.required_workers == ("Sea Researcher",)
-    assert found.allowed_workers == ("Sea Researcher", "Writer")
-    assert dict(found.max_calls_per_worker) == {"Sea Researcher": 2, "Writer": 1}
+    assert found.required_workers == ("{kind} Researcher",)
+    assert found.allowed_workers == ("{kind} Researcher", "Writer")
+    assert dict(found.max_calls_per_worker) == {"{kind} Researcher": 2, "Writer": 1}
     assert found.global_max_delegations == 5
-    assert found.required_stages == (("Sea Researcher",), ("Writer",))
+    assert found.required_stages == (("{kind} Researcher",), ("Writer",))
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,16 @@ constraints:
         ("{«requird_workers»: [ann]}", r"in 'constraints' of the cell. Did you mean 'required_workers'\?"),
         ("{required_workers: «true»}", "takes an agent, or a list of agents"),
         ("{required_workers: [ann, «ann»]}", "stands twice"),
-        ("{required_workers: [ann, «Sea Researcher»]}", "'Sea Researcher' and 'ann' .* are the same agent"),
+        ("{required_workers: [ann, «'{kind} Researcher'»]}", "'{kind} Researcher' and 'ann' .* are the same agent"),
         ("{max_calls_per_worker: [«ann»]}".replace("[«ann»]", "«[ann]»"), "takes a mapping"),
         ("{max_calls_per_worker: {ann: «two»}}", "takes a whole number"),
         ("{required_stages: «ann»}", "takes a list of lists of agents"),
         ("{required_stages: [[ann, «ann»]]}", "stands twice"),
         ("{required_workers: [ann, «Writr»]}", r"unknown agent: 'Writr'. Did you mean 'Writer'\?"),
-        ("{allowed_workers: [Writer], required_workers: [«ann»]}", "'Sea Researcher', which is not in allowed_workers"),
+        (
+            "{allowed_workers: [Writer], required_workers: [«ann»]}",
+            "'{kind} Researcher', which is not in allowed_workers",
+        ),
         ("{max_calls_per_worker: {«Bob»: 1}}", "unknown agent: 'Bob'"),
         ("{max_calls_per_worker: {«ann»: 0}}", "must be > 0, got: 0"),
         ("{required_stages: [[ann], [Writer, «Bob»]]}", "unknown agent: 'Bob'"),
@@ -140,7 +143,7 @@ def test_fallback_is_an_agent_of_the_cell_or_one_of_its_own():
     first, second = (task.fallback for task in cell.definition.tasks)
     assert first is cell.definition.agents[0]
     assert second is not None
-    assert (second.role, second.goal) == ("B", "keep order")
+    assert (second.role, second.goal) == ("B", "{aim}")
 
 
 def test_agent_that_only_takes_over_is_used():

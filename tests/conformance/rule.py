@@ -57,6 +57,7 @@ SOURCES: Final = {
     "E44": (ENGINE, OWN),
     "E45": (PHASES, OWN),
     "E46": (OWN,),
+    "E47": (OWN,),
     "E48": (OWN,),
     "E51": (OWN,),
     "E63": (OWN,),

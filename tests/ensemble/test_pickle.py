@@ -177,7 +177,7 @@ def test_a_cause_whose_class_is_nowhere_else_keeps_its_name_and_text() -> None:
 def test_an_interrupt_and_a_budget_pickle_with_what_they_know() -> None:
     stop = RunInterrupted("1 of 2 tasks are done and kept.")
     stop.output = give_output()
-    assert pickle.loads(pickle.dumps(stop)).output["point"].raw == "x=3"
+    assert pickle.loads(pickle.dumps(stop)).output["point"].raw == '{"x": 3}'
     error = BudgetExceededError("used up", budget=Budget(max_tokens=3), limit="max_tokens")
     assert pickle.loads(pickle.dumps(error)).budget.max_tokens == 3
 

@@ -15,7 +15,7 @@ from ensemble_notebook.cell.binding.references import AgentNames, PhaseNames, Ta
 from ensemble_notebook.cell.binding.role_binder import RoleBinder
 from ensemble_notebook.cell.binding.value_binder import ValueBinder
 from ensemble_notebook.cell.language.amounts import CURRENCY
-from ensemble_notebook.cell.language.cell_schema import AGENT, PHASE, TASK, Key
+from ensemble_notebook.cell.language.cell_schema import PHASE, TASK, Key
 from ensemble_notebook.cell.language.spellings import ASYNC_EXECUTION
 from ensemble_notebook.cell.language.vocabulary import ValueKind
 from ensemble_notebook.cell.reading.sections import Section, TaskGroup
@@ -27,9 +27,9 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
-from ensemble_notebook.domain.definitions.templates import find_variables, render
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.rules.resolved_role_rules import find_resolved_role_problems
 from ensemble_notebook.errors import ValidationError
 
 _DOLLARS: Final = "USD"
@@ -51,7 +51,7 @@ class EnsembleBuilder:
     Args:
         top: the section of the cell.
         resolver: finds the names of the notebook.
-        values: of template variables; agents' texts are filled in here, tasks' when they run (E6).
+        values: of template variables, which are filled in when a run begins (E6).
         report: gets every mistake and notice.
 
     Attributes:
@@ -112,10 +112,6 @@ class EnsembleBuilder:
 
     def _make_agent(self, section: Section) -> Agent:
         fields = self._value_binder.bind_fields(section)
-        for name in AGENT.template_keys:
-            text = fields.get(name)
-            if isinstance(text, str) and all(each in self._inputs for each in find_variables(text)):
-                fields[name] = render(text, self._inputs)
         return self._definition_builder.make(Agent, section, fields)
 
     def _make_phase(self, section: Section) -> Phase:
@@ -237,6 +233,9 @@ class EnsembleBuilder:
                 self._definition_builder.report_problem(problem)
             return None
         self._warn_of_tools(graph)
+        agents = [*self._agents.values(), *(node.agent for node in graph.all_tasks if node.agent is not None)]
+        for problem in find_resolved_role_problems(list(dict.fromkeys(agents)), graph, self._inputs):
+            self._definition_builder.report_problem(problem)
         return graph
 
     def _warn_of_tools(self, graph: Graph) -> None:

@@ -9,12 +9,15 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
 from ensemble_notebook.cell.text.mistakes import MistakeReport, find_nearest_name, join_names, quote, suggest_name
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.domain.definitions.templates import find_variables, is_variable_name
+from ensemble_notebook.domain.value_text import find_text_fault
+
+_FOR_HANDLERS: Final = "Handlers get inputs as they are; for texts, make a text of it in a cell above."
 
 
 @dataclass(slots=True)
@@ -75,6 +78,11 @@ def find_inputs(
         if name not in found.values and namespace is not None and _is_value(namespace, name):
             found.values[name] = namespace[name]
     unreadable = top.find_key_places("inputs").keys() - declared.keys()
+    for name in found.variables:
+        if (fault := find_text_fault(found.values.get(name))) is not None:
+            place = find_variable_place(first[name], name, report.source)
+            report.add_mistake(place, f"the value of {{{name}}} can't be written: {fault}", _FOR_HANDLERS)
+            found.values[name] = None
     found.missing = tuple(name for name in found.variables if name not in found.values and name not in unreadable)
     _report_unused(found, top, options, report)
     if is_strict and ("inputs" in top.values or "inputs" not in top.key_values):

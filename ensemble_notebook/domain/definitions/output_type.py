@@ -13,13 +13,20 @@ from typing import Any
 from ensemble_notebook.domain.definitions.definition import Definition
 
 
+def is_typed_dict(kind: Any) -> bool:
+    """True for a `TypedDict` of `typing` or of `typing_extensions`, which are different things before Python 3.13."""
+    return typing.is_typeddict(kind) or (
+        isinstance(kind, type) and issubclass(kind, dict) and hasattr(kind, "__required_keys__")
+    )
+
+
 def find_output_type_fault(kind: Any) -> str | None:
     """Find what is wrong with the form of an output type; None when it can be used."""
     if isinstance(kind, Mapping):
         return _find_schema_fault(kind)
     if not isinstance(kind, type):
         return f"must be a class or a JSON schema, got {kind!r}"
-    if dataclasses.is_dataclass(kind) or typing.is_typeddict(kind) or callable(getattr(kind, "model_validate", None)):
+    if dataclasses.is_dataclass(kind) or is_typed_dict(kind) or callable(getattr(kind, "model_validate", None)):
         return None
     label = kind.__name__
     if issubclass(kind, str | int | float | bool | bytes | complex | type(None)):

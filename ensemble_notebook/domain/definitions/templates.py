@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from ensemble_notebook.domain.config import config
+from ensemble_notebook.domain.value_text import write_value
 from ensemble_notebook.errors import PromptTemplateError
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
@@ -38,7 +40,7 @@ def check_variables(texts: Iterable[str], inputs: Mapping[str, Any]) -> None:
 
 
 def render(text: str, inputs: Mapping[str, Any]) -> str:
-    """Render the text with its variables filled in: one pass, None becomes empty.
+    """Render the text with its variables filled in: one pass, None becomes empty, other values are written as E47 says.
 
     Other braces stay as they are, and so do variables without a value (a run has none: `check_variables` came first).
     """
@@ -47,6 +49,6 @@ def render(text: str, inputs: Mapping[str, Any]) -> str:
         if match[1] is not None:
             return "{" + match[1] + "}"
         value = inputs.get(match[2], match[0])
-        return "" if value is None else str(value)
+        return value if isinstance(value, str) else write_value(value, config.max_table_chars).text
 
     return _PLACEHOLDER.sub(fill, text) if "{" in text else text

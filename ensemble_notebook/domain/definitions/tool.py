@@ -17,6 +17,7 @@ from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.errors import EnsembleError
 
+NO_REASON: Final = "the tool failed"
 _PACKAGE: Final = __name__.partition(".")[0]
 TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 
@@ -43,8 +44,8 @@ class ToolResult(Record):
         return cls(output=output, structured_output=structured_output)
 
     @classmethod
-    def failure(cls, error_message: str) -> ToolResult:
-        """A failure, told to the model as ``Error: {error_message}``."""
+    def failure(cls, error_message: str | None = None) -> ToolResult:
+        """A failure, told to the model as ``Error: {error_message}``; without a message, that the tool failed."""
         return cls(output="", is_success=False, error_message=error_message)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ensemble_notebook.domain.definitions.enums import SpanStatus, ToolOutcome
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ToolCall
@@ -107,7 +109,11 @@ class ToolCallStarted(Event):
 
 @event
 class ToolCallCompleted(Event):
-    """A tool call is over. `result` is the text that the model got; `error` what the tool raised, if it did."""
+    """A tool call is over.
+
+    `result` is the text that the model got; `error` what the tool raised, if it did; `structured_output` the value that
+    a `ToolResult` had beside its text.
+    """
 
     tool: str
     tool_call_id: str
@@ -115,3 +121,4 @@ class ToolCallCompleted(Event):
     outcome: ToolOutcome | None
     result: str
     error: BaseException | None = None
+    structured_output: Any = None

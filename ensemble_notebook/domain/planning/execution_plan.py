@@ -206,7 +206,7 @@ def make_plan(graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({})) ->
 def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> PlannedTask:
     return PlannedTask(
         name=node.name,
-        agent=node.role,
+        agent=render(node.role, inputs),
         phase=graph.get_phase_name(node),
         description=render(node.task.description, inputs),
         context=graph.get_context_names(node),

@@ -45,7 +45,8 @@ class TaskNode(Pickled):
         name: unique in the graph.
         agent: who works on it, derived where the task names none; None for a handler.
         llm: the model object or spec that is used; None for a handler.
-        fallback_llm: the one of the task's fallback; None where there is none.
+        fallback: who takes over where that agent fails, or None.
+        fallback_llm: the model of the fallback; None where there is none.
         phase: index of its phase, or None in a flat graph.
         context: indices of the tasks whose outputs it reads, in order.
         is_chained: True where list order is running order (SEQUENTIAL).
@@ -63,6 +64,7 @@ class TaskNode(Pickled):
     context: tuple[int, ...]
     is_chained: bool
     after: int | None
+    fallback: Agent | None = None
     fallback_llm: Any = None
     when: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
@@ -111,10 +113,11 @@ class PhaseNode(Pickled):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TeamMember(Pickled):
-    """Somebody of a team: an agent and its model."""
+    """Somebody of a team: an agent, its model, and its role as it was declared, whatever the run makes of it (E6)."""
 
     agent: Agent
     llm: Any
+    declared_role: str
 
     def get_pickled_state(self) -> dict[str, Any]:
         """The fields, without the model (E63)."""
@@ -205,6 +208,7 @@ class _GraphBuilder:
             context=context,
             is_chained=is_chained,
             after=index - 1 if is_chained and not is_first else None,
+            fallback=task.fallback,
             fallback_llm=None if task.fallback is None else resolve_llm(task.fallback, self._ensemble),
             when=when,
             sources=sources,
@@ -257,6 +261,7 @@ class _GraphBuilder:
             context=context,
             is_chained=False,
             after=None,
+            fallback=task.fallback,
             fallback_llm=None if task.fallback is None else resolve_llm(task.fallback, self._ensemble),
         )
 

@@ -19,20 +19,24 @@ MANAGER_NAME: Final = "manager"
 def build_team(ensemble: EnsembleDefinition, graph: Graph) -> tuple[TeamMember, ...]:
     """Build the team: the ensemble's `agents`, else those of its tasks; agents derived for one role are one (E22)."""
     if ensemble.agents:
-        return tuple(TeamMember(agent, resolve_llm(agent, ensemble)) for agent in dict.fromkeys(ensemble.agents))
+        return tuple(_make_member(agent, ensemble) for agent in dict.fromkeys(ensemble.agents))
     named = dict.fromkeys(node.task.agent for node in graph.tasks if node.task.agent is not None)
     taken = {normalize_role(agent.role) for agent in named}
     derived: dict[str, Agent] = {}
     for node in graph.tasks:
         if node.agent is not None and node.task.agent is None and normalize_role(node.role) not in taken:
             derived.setdefault(node.role, node.agent)
-    return tuple(TeamMember(agent, resolve_llm(agent, ensemble)) for agent in (*named, *derived.values()))
+    return tuple(_make_member(agent, ensemble) for agent in (*named, *derived.values()))
+
+
+def _make_member(agent: Agent, ensemble: EnsembleDefinition) -> TeamMember:
+    return TeamMember(agent, resolve_llm(agent, ensemble), agent.role)
 
 
 def find_delegators(graph: Graph) -> Iterator[tuple[Agent, Task]]:
     """Find the agents of tasks, fallbacks included, that may delegate, each with its task."""
     for node in graph.all_tasks:
-        for agent in (node.agent, node.task.fallback):
+        for agent in (node.agent, node.fallback):
             if agent is not None and agent.allow_delegation:
                 yield agent, node.task
 

@@ -165,8 +165,10 @@ class AgentLoop:
         except Exception as error:
             self._emit_completed(span, call, SpanStatus.ERROR, ToolOutcome.FAILURE, "", error)
             raise
+        if answer.warning:
+            span.emit(Warned, message=answer.warning)
         status = SpanStatus.OK if answer.outcome is ToolOutcome.SUCCESS else SpanStatus.ERROR
-        self._emit_completed(span, call, status, answer.outcome, answer.text, answer.error)
+        self._emit_completed(span, call, status, answer.outcome, answer.text, answer.error, answer.value)
         return answer
 
     async def _get_answer(self, call: ToolCall, conversation: Conversation, span: SpanEmitter) -> ToolAnswer:
@@ -212,6 +214,7 @@ class AgentLoop:
         outcome: ToolOutcome | None,
         result: str,
         error: BaseException | None,
+        value: Any = None,
     ) -> None:
         span.emit(
             ToolCallCompleted,
@@ -221,6 +224,7 @@ class AgentLoop:
             outcome=outcome,
             result=result,
             error=error,
+            structured_output=value,
         )
 
 

@@ -6,9 +6,18 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.value_text import (
+    UnwritableValueError,
+    ValueText,
+    describe_limited_table,
+    find_value_fault,
+    is_table,
+    write_value,
+)
 from ensemble_notebook.engine.specs.resolved_task import MissingOutput
 from ensemble_notebook.engine.specs.revision import FIRST_ATTEMPT, Revision
 
@@ -70,7 +79,7 @@ def frame_prompt(
     """
     sections = [_write_memory(scope, entries) for scope, entries in memory.items() if entries]
     if context or missing:
-        blocks = [_write_block(each.agent_role, each.task_description, each.raw) for each in context]
+        blocks = [_write_block(each.agent_role, each.task_description, write_output(each).text) for each in context]
         for each in missing:
             text = f"Not available: {each.reason}. Work with what is there."
             blocks.append(_write_block(each.agent_role, each.description, text))
@@ -110,10 +119,33 @@ def _write_memory(scope: str, entries: Sequence[MemoryEntry]) -> str:
     return "\n".join([f"## Memory: {scope}", *(f"- {each.text}" for each in entries)])
 
 
+def write_output(output: TaskOutput) -> ValueText:
+    """An output as the tasks see it that read it: its text; of a table that a handler gave, the rows that fit (E47).
+
+    Raises:
+        UnwritableValueError: a handler gave bytes or an image, and no text for them.
+    """
+    value = output.parsed_output
+    if (fault := find_value_fault(value)) is not None and output.raw == str(value):
+        raise UnwritableValueError(
+            f"The output of task {output.name!r} {fault} Its handler can give both: ToolResult.ok(text, value)."
+        )
+    if len(output.raw) > config.max_table_chars and is_table(value):
+        limited = write_value(value, config.max_table_chars)
+        rows, _, _ = limited.text.rpartition("\n")
+        if output.raw.startswith(rows):  # and is no text of its own that came with the table
+            return limited
+    return ValueText(output.raw)
+
+
 def warn_of_long_context(context: Sequence[TaskOutput]) -> list[str]:
-    """One sentence for each context output that is unusually long; it is never cut."""
-    return [
-        f"The output of {each.name!r} is {len(each.raw):,} characters long and goes into a prompt as a whole."
-        for each in context
-        if len(each.raw) > LONG_CONTEXT
-    ]
+    """One sentence for each context output that is unusually long; only tables are limited."""
+    warnings = []
+    for each in context:
+        written = write_output(each)
+        if written.shown:
+            warnings.append(describe_limited_table(f"The output of task {each.name!r}", written))
+        elif len(written.text) > LONG_CONTEXT:
+            size = f"{len(written.text):,} characters"
+            warnings.append(f"The output of {each.name!r} is {size} long and goes into a prompt as a whole.")
+    return warnings

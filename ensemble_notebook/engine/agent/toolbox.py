@@ -5,16 +5,16 @@ A spec for the model, and a call that always answers with a text.
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.definitions.tool import (
+    NO_REASON,
     AgentTool,
     RetrieverTool,
     TaskInput,
@@ -24,6 +24,7 @@ from ensemble_notebook.domain.definitions.tool import (
     is_langchain_tool,
 )
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolCall, ToolSpec
+from ensemble_notebook.domain.value_text import UnwritableValueError, describe_limited_table, write_value, write_whole
 from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller, is_async
@@ -108,7 +109,7 @@ class Toolbox:
         if isinstance(tool, EngineTool):
             return await tool.answer(arguments, span)
         try:
-            return _to_answer(await caller.call(f"tool {call.name}", tool.function, arguments))
+            return _to_answer(call.name, await caller.call(f"tool {call.name}", tool.function, arguments))
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model (E13)
             if faults := _describe_schema_faults(error, tool.schema):
                 text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"
@@ -141,22 +142,19 @@ def to_handler_function(handler: Any) -> Callable[[TaskInput], Any]:
     return call_async if is_async(tool.function) else call_sync
 
 
-def _to_answer(result: Any) -> ToolAnswer:
-    if isinstance(result, ToolResult) and not result.is_success:
-        return ToolAnswer(f"Error: {result.error_message}", ToolOutcome.FAILURE)
-    return ToolAnswer(to_text(result), ToolOutcome.SUCCESS)
-
-
-def to_text(result: Any) -> str:
-    """The text of what a tool or handler gave back; containers as JSON where they can be, None as empty."""
+def _to_answer(tool: str, result: Any) -> ToolAnswer:
+    """What a model gets for what a tool gave; a value that no prompt can hold is a failure that says so (E47)."""
+    value = None
     if isinstance(result, ToolResult):
-        return to_text(result.output)
-    if result is None:
-        return ""
-    if isinstance(result, dict | list | tuple):
-        with contextlib.suppress(TypeError, ValueError):  # keys of other types, rings
-            return json.dumps(result, ensure_ascii=False, default=str)
-    return str(result)
+        if not result.is_success:
+            return ToolAnswer(f"Error: {result.error_message or NO_REASON}", ToolOutcome.FAILURE)
+        result, value = result.output, result.structured_output
+    try:
+        written = write_value(result, config.max_table_chars)
+    except UnwritableValueError as error:
+        return ToolAnswer(f"Error: the result of tool {tool!r} can't be shown: {error}", ToolOutcome.FAILURE, error)
+    warning = describe_limited_table(f"What tool {tool!r} returned", written) if written.shown else ""
+    return ToolAnswer(written.text, ToolOutcome.SUCCESS, value=value, warning=warning)
 
 
 def _describe_fault(error: Exception) -> str:
@@ -165,6 +163,11 @@ def _describe_fault(error: Exception) -> str:
     if error.__cause__ is not None and message == summarize_error(error.__cause__):
         return f"Tool error: {message}"  # wrapped on its way here, since it would have ended the thread
     return f"Tool error: {kind}" if message == kind else f"Tool error: {kind}: {message}"
+
+
+def to_text(result: Any) -> str:
+    """The whole text of what a tool or handler gave back; None is empty."""
+    return write_whole(result.output if isinstance(result, ToolResult) else result)
 
 
 def _describe_schema_faults(error: Exception, schema: type | None) -> str:

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.delegation import DelegationRequest
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.output_type import find_output_type_fault
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
-from ensemble_notebook.domain.events import TaskInputPrepared
+from ensemble_notebook.domain.events import TaskInputPrepared, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TeamMember
+from ensemble_notebook.domain.value_text import describe_limited_table, write_value
 from ensemble_notebook.engine.agent.agent_request import AgentRequest, ToolGate
 from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
 from ensemble_notebook.engine.agent.structured_output import OutputFormat, get_output_format
-from ensemble_notebook.engine.agent.toolbox import EngineTool, to_text
+from ensemble_notebook.engine.agent.toolbox import EngineTool
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_lifecycle import run_unplanned_task
@@ -71,11 +73,16 @@ def _make_request(task: DelegatedTask, span: SpanEmitter) -> AgentRequest:
     output_format = _read_schema(request.expected_output_schema)
     # A schema in words is the expected output; one in JSON is held to as an output type.
     expected_output = request.expected_output_schema if output_format is None else None
-    given = {name: value if isinstance(value, str) else to_text(value) for name, value in request.scope.items()}
+    given = {name: write_value(value, config.max_table_chars) for name, value in request.scope.items()}
+    for name, written in given.items():
+        if written.shown:
+            span.emit(Warned, message=describe_limited_table(f"What a policy gave as {name!r}", written))
+
+    texts = {name: written.text for name, written in given.items()}
 
     def write_prompt(instructions: str) -> str:
         text = write_user_prompt(
-            request.task_description, expected_output or STOCK_EXPECTED_OUTPUT, given=given, output_format=instructions
+            request.task_description, expected_output or STOCK_EXPECTED_OUTPUT, given=texts, output_format=instructions
         )
         span.emit(TaskInputPrepared, system_prompt=system_prompt, user_prompt=text, context=())
         return text

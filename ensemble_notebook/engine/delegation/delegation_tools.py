@@ -102,7 +102,7 @@ class DelegationTools:
         """The work of an approved request. It stands under the gates and limits of the task that it is part of."""
         member = self._services.team.get_member(request.agent_role)
         agent = member.agent
-        name = self._make_name(delegator, agent.role)
+        name = self._make_name(delegator, member.declared_role)
         return DelegatedTask(
             name=name,
             member=member,

@@ -97,7 +97,7 @@ def _list_managed_tasks(graph: Graph, inputs: Mapping[str, Any], description: st
             expected_output=render(node.task.expected_output, inputs),
             inputs=inputs,
             builds_on=tuple(graph.managed[index].name for index in node.context),
-            suggested_worker=None if node.task.agent is None else node.task.agent.role,
+            suggested_worker=None if node.task.agent is None else node.role,
         )
         for node in graph.managed
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.tool import ToolResult
 from ensemble_notebook.domain.events import TaskInputPrepared
+from ensemble_notebook.domain.value_text import is_table
 from ensemble_notebook.engine.agent.agent_request import WorkResult
 from ensemble_notebook.engine.agent.retry_policy import compute_backoff
 from ensemble_notebook.engine.agent.structured_output import get_output_format
@@ -39,13 +40,14 @@ async def run_handler(
     names = tuple(each.name for each in resolved.context)
     work.span.emit(TaskInputPrepared, system_prompt="", user_prompt=resolved.description, context=names)
     result = await _call_until_it_answers(work, inputs, caller, draw)
-    text = to_text(result)
+    is_slow = is_table(result)  # to write a table of a million rows takes seconds
+    text = await caller.call(f"writing the table of {node.name}", to_text, result) if is_slow else to_text(result)
     if not isinstance(result, ToolResult):
         value = None if isinstance(result, str) else result
     elif result.is_success:
         value = result.structured_output
     else:
-        message = f"The handler of task {node.name!r} reported a failure: {result.error_message}"
+        message = f"The handler of task {node.name!r} reported a failure: {result.error_message or 'it gave no reason'}"
         raise ToolExecutionError(message, tool_name=node.name, tool_input=resolved.description)
     if node.task.output_type is not None:
         value = get_output_format(node.task.output_type).read_or_fail(text, value)

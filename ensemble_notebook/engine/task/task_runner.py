@@ -135,7 +135,7 @@ class TaskRunner:
 
     async def _attempt(self, work: TaskWork, started: float) -> tuple[TaskOutput, str | None]:
         """One attempt: its output, and the feedback with which a review wants it to be redone, or None."""
-        fallback = work.node.task.fallback
+        fallback = work.node.fallback
         try:
             output = await self._produce_guarded(work, started)
         except (TaskAbandoned, BudgetExceededError):
@@ -200,8 +200,9 @@ class TaskRunner:
         """The output that the reviewer leaves, and the feedback with which it is to be redone, or None."""
         task = work.node.task
         reviewed, feedback = await self._gates.ask_after(work.resolved, output, work.span)
-        if reviewed is not output and task.output_type is not None:
-            value = get_output_format(task.output_type).read_or_fail(reviewed.raw)
+        if reviewed is not output:  # what a person wrote is the output now, and no table or the like that was there
+            output_format = None if task.output_type is None else get_output_format(task.output_type)
+            value = None if output_format is None else output_format.read_or_fail(reviewed.raw)
             reviewed = dataclasses.replace(reviewed, parsed_output=value)
         return reviewed, feedback
 

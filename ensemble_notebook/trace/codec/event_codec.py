@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.value_text import write_whole
 from ensemble_notebook.errors import find_origin
 from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant
 from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
@@ -43,7 +44,7 @@ def to_plain(value: Any) -> Any:
         return _fields_to_plain(value)
     if callable(dump := getattr(value, "model_dump", None)):
         return to_plain(dump())
-    return clean_text(str(value))
+    return clean_text(write_whole(value))
 
 
 def event_to_plain(event: ev.Event) -> dict[str, Any]:

@@ -234,6 +234,7 @@ class CallFold:
         self._tree.end(event, span, event.status, summarize_error(event.error or _make_tool_error(event)))
         self._lanes[span.task_id].give_back(span.lane)
         span.outcome = event.outcome and event.outcome.value
+        span.structured_output = event.structured_output
         span.output = self._log.add(event, span, "tool", event.result)
         if event.status is SpanStatus.SKIPPED:
             span.reason = span.output

@@ -177,7 +177,8 @@ class AgentEnsembleImporter:
         tool_facts = {"tool": call.name, "tool_call_id": call.id}
         self._emit(ev.ToolCallStarted, start, **span, **tool_facts, agent=role, arguments=call.arguments)
         result = plain.get("result") or ""
-        self._emit(ev.ToolCallCompleted, end, **span, **tool_facts, status=status, outcome=outcome, result=result)
+        ending = {"status": status, "outcome": outcome, "structured_output": plain.get("structuredOutput")}
+        self._emit(ev.ToolCallCompleted, end, **span, **tool_facts, **ending, result=result)
         return end
 
     def _emit_delegation(self, plain: Plain, task: Plain, bounds: tuple[datetime, datetime]) -> None:

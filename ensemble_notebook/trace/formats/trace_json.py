@@ -143,7 +143,7 @@ def _tool_call_to_dict(call: ToolCallTrace) -> dict[str, Any]:
         "toolName": call.tool,
         "arguments": call.arguments,
         "result": call.result,
-        "structuredOutput": None,
+        "structuredOutput": to_plain(call.structured_output),
         **_times_to_dict(call),
         "outcome": None if call.outcome is None else call.outcome.name,
         "parsedInput": None if call.parsed_input is None else dict(call.parsed_input),

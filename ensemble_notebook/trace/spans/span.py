@@ -65,6 +65,7 @@ class Span:
         reason: why it was skipped, or a delegation refused.
         delegate_to, delegation_id: of a delegation: role of the worker, id of request and response; all that happens in
             it has the id, too.
+        structured_output: of a tool call: the value that the tool gave beside its text.
         human_wait_ms: of a review: how long nothing but its answer was missing.
         attributes: what only its kind has: see `operation_fold`.
         input, output: arguments and result of a tool call; text of a reply; output of a task; what was asked and
@@ -139,6 +140,7 @@ class Span:
     tool: str | None = None
     tool_call_id: str | None = None
     outcome: str | None = None
+    structured_output: Any = None
     tool_request_count: int | None = None
     delegate_to: str | None = None
     delegation_id: str | None = None

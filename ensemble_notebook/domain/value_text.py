@@ -1,0 +1,177 @@
+"""Values as texts for prompts (E47): tables as CSV, data as JSON, all else by `str()`.
+
+Knows no library of tables, arrays or images: they are recognised by their methods, since importing one takes longer
+than most runs. Only tables are limited, at whole rows; a model reads half a JSON value as a broken one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ensemble_notebook.domain.config import config
+from ensemble_notebook.errors import EnsembleError, summarize_error
+
+
+class UnwritableValueError(EnsembleError, TypeError):
+    """A value has no text that a model could read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueText:
+    """A value as a text.
+
+    Attributes:
+        text: for a prompt.
+        shown: how much of a table it has, such as ``120 of 200 rows``; empty where nothing was left out.
+    """
+
+    text: str
+    shown: str = ""
+
+
+def find_value_fault(value: Any) -> str | None:
+    """Find out why a value can't stand in a prompt, as a sentence without its subject; None where it can."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        size = value.nbytes if isinstance(value, memoryview) else len(value)
+        return f"is {type(value).__name__} ({size:,} bytes), which no prompt can hold. Decode it to a text first."
+    if _is_image(value):
+        return "is an image, which no prompt can hold. Describe it in words, or give its file name."
+    return None
+
+
+def find_text_fault(value: Any) -> str | None:
+    """Find out why `write_value` can't write a value, whatever is in it; None where it can."""
+    try:
+        write_value(value, config.max_table_chars)
+    except UnwritableValueError as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001 - what a user's class raises when it is asked for its text
+        return summarize_error(error)
+    return None
+
+
+def is_table(value: Any) -> bool:
+    """True for a DataFrame or Series of pandas or of a library that is like it, and for a polars DataFrame."""
+    if isinstance(value, type) or not callable(getattr(value, "head", None)) or hasattr(value, "npartitions"):
+        return False
+    if callable(getattr(value, "to_csv", None)):
+        return hasattr(value, "columns") or (hasattr(value, "index") and hasattr(value, "name"))
+    return callable(getattr(value, "write_csv", None)) and hasattr(value, "columns")
+
+
+def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
+    """Write a value for a prompt.
+
+    Args:
+        value: of any type; None is an empty text.
+        max_table_chars: limits a table; None for no limit.
+
+    Raises:
+        UnwritableValueError: bytes or an image, or something that holds one.
+    """
+    if isinstance(value, str):
+        return ValueText(value)
+    if value is None:
+        return ValueText("")
+    if fault := find_value_fault(value):
+        raise UnwritableValueError(f"it {fault}")
+    if is_table(value):
+        return _write_table(value, max_table_chars)
+    if isinstance(value, Mapping | list | tuple) or _is_record(value) or _is_array(value):
+        return _write_json(value, max_table_chars)
+    return ValueText(str(value))
+
+
+def write_whole(value: Any) -> str:
+    """Write a value for programs and people: nothing is left out, and nothing refused."""
+    try:
+        return write_value(value).text
+    except UnwritableValueError:
+        return str(value)
+
+
+def describe_limited_table(what: str, written: ValueText) -> str:
+    """Describe, for a warning, what a prompt has of a table."""
+    return f"{what} goes into a prompt with {written.shown}: config.max_table_chars is {config.max_table_chars:,}."
+
+
+def _write_json(value: Any, max_table_chars: int | None) -> ValueText:
+    shown: list[str] = []
+
+    def to_plain(inner: Any) -> Any:
+        """Convert what JSON does not know to what it does."""
+        if callable(dump := getattr(inner, "model_dump", None)) and _is_record(inner):
+            return dump()
+        if _is_record(inner):
+            return {each.name: getattr(inner, each.name) for each in dataclasses.fields(inner)}
+        if isinstance(inner, Mapping):
+            return dict(inner)
+        if _is_array(inner):
+            return inner.tolist()
+        text = write_value(inner, max_table_chars)
+        if text.shown:
+            shown.append(text.shown)
+        return text.text
+
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=to_plain)
+    except UnwritableValueError:
+        raise
+    except (TypeError, ValueError, RecursionError):  # keys of other types, rings
+        return ValueText(str(value))
+    return ValueText(text, ", ".join(shown))
+
+
+def _write_table(table: Any, max_chars: int | None) -> ValueText:
+    count = len(table)
+    if max_chars is None:
+        return ValueText(_to_csv(table, count))
+    fitting, too_many = 0, count + 1
+    step = 1
+    while fitting + 1 < too_many:  # doubles while all fits, then halves: never writes much more than is shown
+        tried = min(step, count) if too_many > count else (fitting + too_many) // 2
+        if len(_to_csv(table, tried)) <= max_chars:
+            fitting, step = tried, step * 2
+        else:
+            too_many = tried
+    text = _to_csv(table, fitting)
+    if fitting == count:
+        return ValueText(text)
+    shown = f"{fitting} of {count} rows"
+    return ValueText(f"{text}\n({shown}; the others are left out)", shown)
+
+
+def _to_csv(table: Any, count: int) -> str:
+    """Write the first rows; an index only where it says more than the number of the row."""
+    rows = table.head(count)
+    if not hasattr(rows, "to_csv"):
+        return str(rows.write_csv()).rstrip("\n")
+    is_numbering = type(table.index).__name__ == "RangeIndex" and table.index.name is None
+    has_header = hasattr(table, "columns") or table.name is not None
+    return str(rows.to_csv(index=not is_numbering, header=has_header, lineterminator="\n")).rstrip("\n")
+
+
+def _is_record(value: Any) -> bool:
+    """True for an object of a dataclass or of a pydantic model."""
+    if isinstance(value, type):
+        return False
+    return dataclasses.is_dataclass(value) or (hasattr(value, "model_dump") and hasattr(value, "model_fields_set"))
+
+
+def _is_array(value: Any) -> bool:
+    """True for what numpy and its like have, numbers that are not Python's included where they stand in other data."""
+    return hasattr(value, "dtype") and hasattr(value, "shape") and callable(getattr(value, "tolist", None))
+
+
+def _is_image(value: Any) -> bool:
+    """True for images of Pillow and IPython and figures of matplotlib and plotly."""
+    if isinstance(value, str | int | float | Mapping | list | tuple):
+        return False
+    names = {each.__name__ for each in type(value).__mro__}
+    if "Image" in names:
+        return hasattr(value, "_repr_png_")
+    return "Figure" in names and (hasattr(value, "savefig") or hasattr(value, "write_image"))
