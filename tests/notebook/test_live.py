@@ -36,6 +36,7 @@ class Output:
 
     def __init__(self, events) -> None:
         self.events = events
+        self.late_warnings = ()
         self.ensemble = SimpleNamespace(cost=None)
 
 
