@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -27,7 +29,7 @@ from ensemble_notebook import (
     TaskExecutionError,
     ValidationError,
 )
-from tests.conformance.scene import done, of, scripted
+from tests.conformance.scene import done, of, run_cell, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
 RATES = CostConfiguration(input_rate="0.000001", output_rate="0.000002")
@@ -38,7 +40,14 @@ def calls(count: int, llm: Any, **fields: Any) -> EnsembleOutput:
     return Ensemble(tasks=tasks, llm=llm, workflow=fields.pop("workflow", "parallel"), **fields).run()
 
 
-# --- E36 ---
+CELL_WITH_A_BUDGET = "budget: purse\nllm: llm\nworkflow: sequential\ntasks: [Say a, Say b]"
+
+
+def two_calls(budget: Budget, *replies: str) -> Ensemble:
+    return Ensemble(tasks=[Task.of("Say a"), Task.of("Say b")], llm=scripted(*(replies or "ab")), budget=budget)
+
+
+# --- E4, E36 ---
 
 
 def test_e36_what_does_not_fit_is_skipped_and_run_returns_what_was_bought(server: OpenAIServer, llm: str) -> None:
@@ -72,8 +81,30 @@ def test_e36_one_warning_comes_at_the_share_asked_for() -> None:
     assert output.status is RunStatus.COMPLETED
 
 
+def test_e4_every_run_has_an_account_of_its_own_of_one_budget() -> None:
+    """Also runs of one ensemble, runs side by side, and cells that name a budget of the notebook."""
+    budget = Budget(max_llm_calls=2)
+    handles = [two_calls(budget).start() for _ in range(3)]
+    again = two_calls(budget, "a", "b", "c", "d")
+    outputs = [each.result() for each in handles] + [again.run(), again.run()]
+    outputs += [run_cell(CELL_WITH_A_BUDGET, llm=scripted("a", "b"), purse=budget) for _ in range(2)]
+    assert {(each.status, len(each)) for each in outputs} == {(RunStatus.COMPLETED, 2)}
+
+
+def test_e4_a_shared_budget_is_one_account_for_its_runs_and_cells() -> None:
+    purse = Budget(max_llm_calls=3).shared()
+    first = run_cell(CELL_WITH_A_BUDGET, llm=scripted("a", "b"), purse=purse)
+    second = run_cell(CELL_WITH_A_BUDGET, llm=scripted("c", "d"), purse=purse)
+    assert (first.status, second.status) == (RunStatus.COMPLETED, RunStatus.BUDGET_EXCEEDED)
+    assert (len(first), len(second)) == (2, 1)
+    assert repr(purse) == "Budget(max_llm_calls=3).shared()"
+    assert replace(purse, warn_at=0.5).is_shared is False
+    loaded = pickle.loads(pickle.dumps(purse))
+    assert (loaded.is_shared, loaded.limits) == (True, purse.limits)
+
+
 def test_e36_runs_that_share_a_budget_spend_it_together() -> None:
-    budget = Budget(max_llm_calls=3)
+    budget = Budget(max_llm_calls=3).shared()
     first, second = calls(2, scripted("a", "b"), budget=budget), calls(2, scripted("c", "d"), budget=budget)
     assert (first.status, second.status) == (RunStatus.COMPLETED, RunStatus.BUDGET_EXCEEDED)
     assert len(second) == 1

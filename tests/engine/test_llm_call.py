@@ -30,7 +30,7 @@ from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation, Fault, ModelReply, ToolAnswer, ToolCall
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.limits.budget_account import get_account
+from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, RateLimitTimeoutError
 from ensemble_notebook.testing.virtual_clock import LoopClock, VirtualLoop, run_virtual
@@ -110,7 +110,7 @@ class Run:
         self.loop = VirtualLoop()
         clock = LoopClock(self.loop)
         self.stream = EventStream("r", clock)
-        self.limits = RequestLimits(budget, rate_limits, pricing, clock)
+        self.limits = RequestLimits(budget and open_account(budget), rate_limits, pricing, clock)
         self.agent = Agent(role="Cook", goal="g", llm="local", llm_timeout=None)
 
     async def ask(self, model: Model, limits: RequestLimits | None = None) -> ModelReply:
@@ -129,17 +129,17 @@ class Run:
 
 
 def booked(budget: Budget) -> Spending:
-    return get_account(budget).booked
+    return open_account(budget).booked
 
 
 def test_a_call_books_what_it_used_and_not_what_it_might_have_used_e36() -> None:
-    run = Run(budget := Budget(max_tokens=1000, max_cost=1000))
+    run = Run(budget := Budget(max_tokens=1000, max_cost=1000).shared())
     run.together(run.ask(Model()))
     assert booked(budget) == Spending(cost=Decimal(20), tokens=15, llm_calls=1)
 
 
 def test_calls_side_by_side_never_hold_more_than_the_budget_and_wait_for_each_other_e36() -> None:
-    run = Run(budget := Budget(max_tokens=300))
+    run = Run(budget := Budget(max_tokens=300).shared())
     models = [Model() for _ in range(3)]
     run.together(*map(run.ask, models))
     started = [round(event.offset_s, 6) for event in run.events(LlmAttemptStarted)]
@@ -157,7 +157,7 @@ def test_calls_side_by_side_never_hold_more_than_the_budget_and_wait_for_each_ot
 
 
 def test_a_call_that_can_never_fit_is_refused_unwrapped_and_never_sent_e36() -> None:
-    run, model = Run(budget := Budget(max_tokens=149)), Model()
+    run, model = Run(budget := Budget(max_tokens=149).shared()), Model()
     (error,) = run.together(run.ask(model))
     assert isinstance(error, BudgetExceededError)
     assert (error.budget, error.limit, error.__cause__) == (budget, "max_tokens", None)
@@ -186,20 +186,20 @@ def test_only_so_many_requests_are_made_retries_included_e36() -> None:
 
 
 def test_a_refused_request_is_given_back_and_one_cut_off_stays_booked_e36() -> None:
-    run, model = Run(budget := Budget(max_tokens=1000)), Model(BusyError(), CutError(), used(10, 5))
+    run, model = Run(budget := Budget(max_tokens=1000).shared()), Model(BusyError(), CutError(), used(10, 5))
     run.together(run.ask(model))
     assert booked(budget) == Spending(cost=Decimal(225 + 20), tokens=150 + 15, llm_calls=3)
 
 
 @pytest.mark.parametrize("usage", [(None, None), (10, None)])
 def test_a_reply_that_does_not_tell_its_usage_stays_booked_at_its_worst_case_e36(usage: tuple[Any, Any]) -> None:
-    run = Run(budget := Budget(max_tokens=1000))
+    run = Run(budget := Budget(max_tokens=1000).shared())
     run.together(run.ask(Model(used(*usage))))
     assert booked(budget).tokens == 150
 
 
 def test_a_cancelled_request_stays_booked_and_a_cancelled_wait_leaves_nothing_e36() -> None:
-    run, waiting = Run(budget := Budget(max_tokens=200)), Model()
+    run, waiting = Run(budget := Budget(max_tokens=200).shared()), Model()
 
     async def main() -> None:
         tasks = [asyncio.ensure_future(run.ask(model)) for model in (Model(), waiting)]
@@ -210,13 +210,13 @@ def test_a_cancelled_request_stays_booked_and_a_cancelled_wait_leaves_nothing_e3
 
     run_virtual(main(), run.loop)
     assert booked(budget) == Spending(cost=Decimal(225), tokens=150, llm_calls=1)
-    assert get_account(budget).get_remaining("max_tokens") == 50
+    assert open_account(budget).get_remaining("max_tokens") == 50
     assert [event.status for event in run.events(WaitEnded)] == [SpanStatus.CANCELLED]
     assert waiting.asked == []
 
 
 def test_a_request_that_was_granted_while_it_was_cancelled_gives_its_place_on_e36() -> None:
-    run = Run(budget := Budget(max_tokens=200))
+    run = Run(budget := Budget(max_tokens=200).shared())
 
     async def main() -> None:
         first, second, third = [asyncio.ensure_future(run.ask(model)) for model in (Model(), Model(), Model())]
@@ -230,7 +230,7 @@ def test_a_request_that_was_granted_while_it_was_cancelled_gives_its_place_on_e3
 
 
 def test_a_model_without_a_limit_is_asked_for_no_more_than_its_share_e36() -> None:
-    run, model = Run(budget := Budget(max_tokens=4100)), Model(most=None)
+    run, model = Run(budget := Budget(max_tokens=4100).shared()), Model(most=None)
     run.together(run.ask(model))
     assert model.asked == [1000]
     run, model = Run(Budget(max_llm_calls=1)), Model(most=None)
@@ -240,12 +240,12 @@ def test_a_model_without_a_limit_is_asked_for_no_more_than_its_share_e36() -> No
 
 
 def test_a_cost_is_held_at_the_dearest_and_booked_by_the_name_of_who_answered_e36() -> None:
-    run = Run(budget := Budget(max_cost=1000))
+    run = Run(budget := Budget(max_cost=1000).shared())
 
     async def main() -> None:
         asking = asyncio.ensure_future(run.ask(Model(used(10, 5, "cheap"))))
         await asyncio.sleep(0.5)
-        assert get_account(budget).held.cost == Decimal(225)  # a written cache costs a quarter more
+        assert open_account(budget).held.cost == Decimal(225)  # a written cache costs a quarter more
         await asking
 
     run_virtual(main(), run.loop)
@@ -261,14 +261,14 @@ def test_a_price_that_nobody_knows_is_refused_under_max_cost_e36() -> None:
 
 
 def test_an_unknown_price_is_uncounted_where_that_is_allowed_and_where_no_cost_is_limited_e36() -> None:
-    for budget in (Budget(max_cost=1, allow_unknown_cost=True), Budget(max_tokens=1000)):
+    for budget in (Budget(max_cost=1, allow_unknown_cost=True).shared(), Budget(max_tokens=1000).shared()):
         run = Run(budget)
         run.together(run.ask(Model(name="secret-model", most=None)))
         assert booked(budget) == Spending(tokens=15, llm_calls=1)
 
 
 def test_coming_near_a_limit_is_told_once_e36() -> None:
-    run = Run(budget := Budget(max_tokens=300, warn_at=0.5))
+    run = Run(budget := Budget(max_tokens=300, warn_at=0.5).shared())
     run.together(*[run.ask(Model()) for _ in range(3)])
     (warning,) = run.events(BudgetWarning)
     assert warning.message == "Of the budget are spent or held: 150 of 300 (max_tokens)."
@@ -299,14 +299,14 @@ def test_the_limits_of_a_task_and_an_agent_hold_beside_those_of_the_ensemble_e37
 
 def test_too_long_a_wait_leaves_unwrapped_and_gives_its_reservation_back_e37() -> None:
     limit = RateLimit(1, 60.0, wait_timeout=2.0)
-    run = Run(budget := Budget(max_tokens=1000), limit)
+    run = Run(budget := Budget(max_tokens=1000).shared(), limit)
     error = run.together(run.ask(Model()), run.ask(Model()))[1]
     assert isinstance(error, RateLimitTimeoutError)
     assert (error.rate_limit, error.__cause__) == (limit, None)
     assert [(event.status, event.error) for event in run.events(RateLimitWaited)] == [(SpanStatus.ERROR, error)]
     assert run.events(LlmCallFailed)[0].error is error
     assert booked(budget) == Spending(cost=Decimal(20), tokens=15, llm_calls=1)
-    assert get_account(budget).held == Spending()
+    assert open_account(budget).held == Spending()
 
 
 def test_a_model_that_fails_for_good_is_still_the_agents_error_e14() -> None:
@@ -317,7 +317,7 @@ def test_a_model_that_fails_for_good_is_still_the_agents_error_e14() -> None:
 
 
 def test_attempts_tell_the_same_usage_as_is_booked_e36() -> None:
-    run, model = Run(budget := Budget(max_tokens=1000)), Model(BusyError(), used(30, 20))
+    run, model = Run(budget := Budget(max_tokens=1000).shared()), Model(BusyError(), used(30, 20))
     run.together(run.ask(model))
     told: Sequence[Any] = run.events(LlmAttemptEnded)
     assert sum(event.usage.input_tokens + event.usage.output_tokens for event in told) == booked(budget).tokens == 50

@@ -22,7 +22,7 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.events.clock import SystemClock
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.limits.budget_account import get_account
+from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.engine.limits.budget_ledger import MIN_OUTPUT_TOKENS
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.ensemble.ensemble import Ensemble
@@ -110,7 +110,7 @@ class Crowd:
         agent = Agent(role="Cook", goal="g", llm="local", max_retries=0)
         port = await source.prepare(model, print)
         caller = LlmCaller(
-            agent, "t", port, streams=False, draw=no_extra, limits=RequestLimits(self.budget, (), pricing)
+            agent, "t", port, streams=False, draw=no_extra, limits=RequestLimits(open_account(self.budget), (), pricing)
         )
         span = SpanEmitter(EventStream("r", SystemClock()), "r")
         asking = asyncio.ensure_future(caller.ask(port.open("s", prompt), span))
@@ -134,11 +134,11 @@ class Crowd:
 @pytest.mark.parametrize("limits", [{"max_tokens": 30_000}, {"max_cost": "60"}, {"max_llm_calls": 90}], ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_two_hundred_callers_side_by_side_never_pass_the_cap_e36(limits: dict[str, Any], seed: int) -> None:
-    bill, budget = Bill(), Budget(**limits)
+    bill, budget = Bill(), Budget(**limits).shared()
     with OpenAIServer(choose=bill.answer) as server:
         crowd = Crowd(budget, server.url, random.Random(seed))
         crowd.run(threads=2)
-    account, (name, limit) = get_account(budget), next(iter(budget.limits.items()))
+    account, (name, limit) = open_account(budget), next(iter(budget.limits.items()))
     served = {"max_tokens": bill.tokens, "max_cost": bill.cost, "max_llm_calls": [bill.calls]}[name]
     assert max(served) <= account.booked.get_amount(name) <= limit
     assert account.held.get_amount(name) == 0
@@ -171,7 +171,7 @@ def test_ten_tasks_side_by_side_make_no_more_than_three_requests_and_the_rest_is
 
 
 def test_runs_in_several_threads_spend_from_the_budget_that_they_share_e36() -> None:
-    budget = Budget(max_llm_calls=7)
+    budget = Budget(max_llm_calls=7).shared()
     with OpenAIServer(default=Answer("ok", delay=0.02)) as server:
         llm = f"openai:m@{server.url}"
         ensembles = [
@@ -187,13 +187,13 @@ def test_runs_in_several_threads_spend_from_the_budget_that_they_share_e36() -> 
 
 
 def test_the_budget_and_the_trace_count_the_same_e36() -> None:
-    budget = Budget(max_cost=1000)
+    budget = Budget(max_cost=1000).shared()
     with OpenAIServer() as server:
         server.script(Answer("one", usage=(100, 10)), Answer("two", usage=(50, 5), cached=20))
         tasks = [Task.of("a"), Task.of("b")]
         output = Ensemble(tasks=tasks, llm=f"openai:m@{server.url}", cost=RATES, budget=budget).run()
         assert server.used_tokens == (150, 15)
-    booked = get_account(budget).booked
+    booked = open_account(budget).booked
     assert (booked.cost, booked.tokens) == (output.metrics.cost, output.metrics.total_tokens)
     assert booked.cost == 150 * RATES.input_rate + 15 * RATES.output_rate
 

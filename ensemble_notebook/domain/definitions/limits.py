@@ -6,7 +6,7 @@ Definitions only; the engine keeps the counts.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -53,12 +53,15 @@ class RateLimit(Definition):
 
 @definition
 class Budget(Definition):
-    """What may be spent, over one run, or over all runs that share this object (E36).
+    """What may be spent over one run (E36). Every run has an account of its own, so one object limits many (E4).
 
     Fields: `max_cost` (in the currency of the prices, as Decimal, int, float or text), `max_tokens` (input and output
     together), `max_llm_calls` (physical requests), at least one of them; `warn_at` (share of a limit at which a
     `BudgetWarning` is emitted, once); `allow_unknown_cost` (a model without a known price may be used under
     `max_cost`, uncounted).
+
+    Attributes:
+        is_shared: whether all runs that hold this object spend from one account; see `shared`.
     """
 
     max_cost: Converted[Decimal | None, Decimal | float | str | None] = converted(default=None)
@@ -66,6 +69,7 @@ class Budget(Definition):
     max_llm_calls: int | None = None
     warn_at: float = 0.8
     allow_unknown_cost: bool = False
+    is_shared: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         """Check each limit; the cost becomes an exact decimal."""
@@ -81,6 +85,15 @@ class Budget(Definition):
             raise self._refuse("warn_at", f"Budget warn_at must be a share above 0, at most 1, got {share!r}.")
         self._require_bool("allow_unknown_cost")
 
+    def shared(self) -> Budget:
+        """Make a budget with these limits and one account: all runs that hold the new object spend from it together.
+
+        Also in runs side by side, on several loops and threads. A copy by `dataclasses.replace` is not shared.
+        """
+        budget = replace(self)
+        budget._set("is_shared", True)
+        return budget
+
     def _read_amount(self, value: Any) -> Decimal:
         try:
             amount = Decimal(str(value))
@@ -93,7 +106,7 @@ class Budget(Definition):
     def __repr__(self) -> str:
         """Its limits."""
         limits = [f"{name}={value}" for name, value in self.limits.items()]
-        return f"Budget({', '.join(limits)})"
+        return f"Budget({', '.join(limits)}){'.shared()' if self.is_shared else ''}"
 
     @property
     def limits(self) -> Mapping[str, Decimal | int]:

@@ -1,4 +1,4 @@
-"""Budgets shared by many: one ledger for each `Budget` object, used from several loops and threads at once (E36).
+"""The accounts of budgets: one for each run, or for each shared `Budget`, used from many loops and threads (E4, E36).
 
 Knows how to wait and wake; what fits and what does not is the ledger's.
 """
@@ -17,9 +17,14 @@ from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
 
 
 class BudgetAccount:
-    """A `BudgetLedger` behind a lock, and those who wait for it."""
+    """A `BudgetLedger` behind a lock, and those who wait for it.
+
+    Attributes:
+        budget: what it keeps the account of.
+    """
 
     def __init__(self, budget: Budget) -> None:
+        self.budget = budget
         # Re-entrant, since a coroutine that nobody runs any more may be collected, and withdraw, at any place.
         self._lock = threading.RLock()
         self._ledger = BudgetLedger(budget)
@@ -77,8 +82,10 @@ _accounts: Final[WeakKeyDictionary[Budget, BudgetAccount]] = WeakKeyDictionary()
 _lock: Final = threading.Lock()
 
 
-def get_account(budget: Budget) -> BudgetAccount:
-    """The account of a budget, opened at first use; the object is the identity, and both end together."""
+def open_account(budget: Budget) -> BudgetAccount:
+    """The account that a run spends from: a new one, or the one of a shared budget, which ends with that object."""
+    if not budget.is_shared:
+        return BudgetAccount(budget)
     with _lock:
         account = _accounts.get(budget)
         if account is None:

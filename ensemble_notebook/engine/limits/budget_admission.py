@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import Final
 
 from ensemble_notebook.domain.definitions.cost import Price, Pricing
-from ensemble_notebook.domain.definitions.limits import Budget, Spending
+from ensemble_notebook.domain.definitions.limits import Spending
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation
-from ensemble_notebook.engine.limits.budget_account import get_account
+from ensemble_notebook.engine.limits.budget_account import BudgetAccount
 from ensemble_notebook.engine.limits.budget_ledger import Reservation, ReservationState
 from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
 from ensemble_notebook.errors import BudgetExceededError
@@ -45,17 +45,22 @@ class Admission:
 
 
 class BudgetAdmission(Admission):
-    """Paid from a budget: the worst case of the next request of a conversation.
+    """Paid from the account of a budget: the worst case of the next request of a conversation.
 
     Raises:
         BudgetExceededError: under `max_cost`, a price that nobody knows.
     """
 
     def __init__(
-        self, budget: Budget, pricing: Pricing | None, port: ChatPort, conversation: Conversation, at: datetime
+        self,
+        account: BudgetAccount,
+        pricing: Pricing | None,
+        port: ChatPort,
+        conversation: Conversation,
+        at: datetime,
     ) -> None:
-        self._budget = budget
-        self._account = get_account(budget)
+        self._account = account
+        self._budget = budget = account.budget
         self._pricing = pricing
         self._port = port
         self._at = at

@@ -17,6 +17,7 @@ from ensemble_notebook.domain.events import BudgetWarning, RateLimitWaited, Wait
 from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation
 from ensemble_notebook.engine.events.clock import Clock, SystemClock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.limits.budget_account import BudgetAccount
 from ensemble_notebook.engine.limits.budget_admission import Admission, BudgetAdmission
 from ensemble_notebook.engine.limits.rate_limiter import RateLimiter
 
@@ -25,7 +26,7 @@ class RequestLimits:
     """The limits of the requests of one agent on one task; without arguments, none.
 
     Args:
-        budget: of the run. The object is its identity: runs that hold the same one spend from it together.
+        account: what the run spends from; None where it has no budget.
         rate_limits: all that apply, None for one that there is not; a request passes each of them.
         pricing: what a request costs; nothing has a known price without it.
         clock: of the run.
@@ -33,12 +34,12 @@ class RequestLimits:
 
     def __init__(
         self,
-        budget: Budget | None = None,
+        account: BudgetAccount | None = None,
         rate_limits: Iterable[RateLimit | None] = (),
         pricing: Pricing | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._budget = budget
+        self._account = account
         self._rate_limits = tuple(limit for limit in rate_limits if limit is not None)
         self._pricing = pricing
         self._clock = clock or SystemClock()
@@ -48,7 +49,7 @@ class RequestLimits:
         """The same with further rate limits: those of a task or an agent."""
         if not any(rate_limits):
             return self
-        return RequestLimits(self._budget, (*self._rate_limits, *rate_limits), self._pricing, self._clock)
+        return RequestLimits(self._account, (*self._rate_limits, *rate_limits), self._pricing, self._clock)
 
     async def admit(self, port: ChatPort, conversation: Conversation, call: SpanEmitter) -> Admission:
         """Wait until the next request of a conversation may be sent.
@@ -65,7 +66,7 @@ class RequestLimits:
             RateLimitTimeoutError: its turn would come too late.
         """
         admission = (
-            Admission() if self._budget is None else await self._reserve_budget(self._budget, port, conversation, call)
+            Admission() if self._account is None else await self._reserve(self._account, port, conversation, call)
         )
         try:
             if not self._rate_limiter.try_pass():
@@ -77,10 +78,10 @@ class RequestLimits:
         admission.mark_sent()
         return admission
 
-    async def _reserve_budget(
-        self, budget: Budget, port: ChatPort, conversation: Conversation, call: SpanEmitter
+    async def _reserve(
+        self, account: BudgetAccount, port: ChatPort, conversation: Conversation, call: SpanEmitter
     ) -> Admission:
-        admission = BudgetAdmission(budget, self._pricing, port, conversation, self._clock.now())
+        admission = BudgetAdmission(account, self._pricing, port, conversation, self._clock.now())
         decision = admission.reserve()
         if decision is None:
             admission.raise_if_refused()
@@ -95,9 +96,9 @@ class RequestLimits:
         if admission.warning is not None:
             call.emit(
                 BudgetWarning,
-                message=_describe_spending(budget, admission.warning),
+                message=_describe_spending(account.budget, admission.warning),
                 spent=admission.warning,
-                budget=budget,
+                budget=account.budget,
             )
         return admission
 

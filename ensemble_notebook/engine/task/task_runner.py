@@ -29,6 +29,7 @@ from ensemble_notebook.engine.delegation.team_members import TeamMembers
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_abandonment import PreviousOutputKept, TaskAbandoned
+from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.engine.review.review_queue import ReviewQueue
 from ensemble_notebook.engine.review.task_gates import TaskGates
@@ -78,7 +79,8 @@ class TaskRunner:
         self._draw = draw
         self.revisions: dict[TaskNode, Revision] = {}
         self._models = PreparedModels(source, run)
-        limits = RequestLimits(spec.budget, [spec.rate_limit], spec.pricing, clock)
+        account = None if spec.budget is None else open_account(spec.budget)
+        limits = RequestLimits(account, [spec.rate_limit], spec.pricing, clock)
         self._agent_runner = AgentRunner(self._models, caller, limits, streams=spec.streams, draw=draw)
         self._memory = TaskMemory(spec.memory, caller)
         self.review_queue = ReviewQueue(spec.review_handler, caller, exit_early)
