@@ -45,8 +45,8 @@ class Ensemble(RunnableEnsemble):
 
     Limits, shared by all tasks: `budget`, `rate_limit`. Memory: `memory` (a `MemoryStore` or a LangChain vector
     store; None: one for each run). People: `review_handler` (``(ReviewRequest) -> ReviewDecision``; None: no gates),
-    `review_policy` (never | after_every_task | after_last_task). Records: `capture_mode` (off | standard | full; None:
-    as configured), `trace_exporter` (an object with ``export(trace)``, or a callable).
+    `review_policy` (never | after_every_task | after_last_task). Records: `capture_mode` (metadata | off | standard |
+    full; None: as configured), `trace_exporter` (an object with ``export(trace)``, or a callable).
 
     Each run is independent; one ensemble may run several times at once.
 

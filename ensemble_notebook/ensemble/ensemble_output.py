@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.events import BudgetWarning, Event, Warned
+from ensemble_notebook.domain.events import BudgetWarning, Event, RunStarted, Warned
 from ensemble_notebook.domain.events.masked_event import mask_event
+from ensemble_notebook.domain.events.textless_event import TextFilter
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
@@ -142,7 +143,17 @@ class EnsembleOutput(Pickled):
 
     def get_pickled_state(self) -> dict[str, Any]:
         """What everything else is made from; models, tools and functions are described (E63)."""
-        return {name: value for name, value in vars(self).items() if name in _KEPT}
+        state = {name: value for name, value in vars(self).items() if name in _KEPT}
+        if self._keeps_texts:
+            return state
+        strip = TextFilter().apply  # a pickle is no live output (T6a)
+        outputs = {index: strip(each) for index, each in self._outputs.items()}
+        return {**state, "_completed": strip(self._completed), "_outputs": outputs}
+
+    @property
+    def _keeps_texts(self) -> bool:
+        first = self._events[0]
+        return not isinstance(first, RunStarted) or first.capture_mode is not CaptureMode.METADATA
 
     @cached_property
     def events(self) -> tuple[Event, ...]:

@@ -25,7 +25,7 @@ from ensemble_notebook.engine.threads.loop_thread import loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.run_errors import make_run_error
 from ensemble_notebook.ensemble.run_settings import RunSettings
-from ensemble_notebook.errors import EnsembleError, RunInterrupted, make_users_traceback
+from ensemble_notebook.errors import EnsembleError, RunInterrupted, TaskExecutionError, make_users_traceback
 from ensemble_notebook.trace.exporters import export_trace
 
 logger = logging.getLogger(__name__)
@@ -60,7 +60,8 @@ class RunHandle:
     ) -> None:
         self.run_id = run_id
         self.name: str | None = ensemble.name
-        self.plan: ExecutionPlan = spec.plan
+        self._text_filter = spec.text_filter
+        self.plan: ExecutionPlan = spec.plan if self._text_filter is None else self._text_filter.apply(spec.plan)
         self.output: EnsembleOutput | None = None
         self._ensemble = ensemble
         self._spec = spec
@@ -164,7 +165,8 @@ class RunHandle:
         loop = self._loop = asyncio.get_running_loop()
         delivery = ListenerDelivery((*self._ensemble.listeners, *self._setting.listeners))
         log = RunLogger(self._spec.graph, is_verbose=self._ensemble.verbose)
-        self._stream = EventStream(self.run_id, self._clock, [log.put, delivery.put, *sinks])
+        rewrite = None if self._text_filter is None else self._text_filter.apply
+        self._stream = EventStream(self.run_id, self._clock, [log.put, delivery.put, *sinks], rewrite)
         driver = self._driver = Driver(self._spec, self._source, self._stream, self._clock, random.random)
         timer = None
         if self._setting.timeout is not None:
@@ -204,10 +206,13 @@ class RunHandle:
 
     def _make_output(self, driver: Driver) -> None:
         result, spec = driver.result, self._spec
+        if self._text_filter is not None:  # before anything is made of it that is shown
+            result.failures[:] = self._text_filter.apply(result.failures)
+            result.skipped[:] = self._text_filter.apply(result.skipped)
         self.output = EnsembleOutput(
             ensemble=self._ensemble,
             graph=spec.graph,
-            plan=spec.plan,
+            plan=self.plan,
             events=self.events,
             outputs=result.outputs,
             delegated=result.delegated,
@@ -218,6 +223,8 @@ class RunHandle:
         )
         strategy = self._ensemble.error_strategy
         self._error = make_run_error(result, spec.graph, strategy, spec.inputs, self._setting.timeout)
+        if self._text_filter is not None and isinstance(self._error, TaskExecutionError):
+            self._error.task_description = ""
         if isinstance(self._error, EnsembleError | RunInterrupted):
             self._error.output = self.output
 

@@ -11,11 +11,13 @@ from typing import Any
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.cost import Pricing
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, DELEGATE_TASK
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import check_variables, find_variables
 from ensemble_notebook.domain.definitions.tool import list_tool_names
+from ensemble_notebook.domain.events.textless_event import TextFilter
 from ensemble_notebook.domain.outputs.secrets import protect_environment, protect_named
 from ensemble_notebook.domain.planning.agent_resolution import AgentResolver, resolve_constraints
 from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_plan
@@ -98,6 +100,11 @@ def make_run_spec(
         raise ValidationError(problems)
     resolver = AgentResolver(written)
     run_graph, constraints = resolver.resolve_graph(graph), ensemble.hierarchical_constraints
+    capture_mode = resolve_capture_mode(ensemble.capture_mode)
+    text_filter = None
+    if capture_mode is CaptureMode.METADATA:
+        warnings = (*warnings, *_check_textless(ensemble, graph, setting))
+        text_filter = TextFilter(warnings, {resolver.resolve(each).role: each.role for each in agents})
     return RunSpec(
         graph=run_graph,
         plan=make_plan(graph, written),
@@ -110,7 +117,8 @@ def make_run_spec(
         warnings=(*warnings, *cut_warnings, *find_resolved_role_warnings(run_graph)),
         streams=setting.streams or wants_tokens((*ensemble.listeners, *setting.listeners)),
         memory=_make_memory(ensemble, graph),
-        capture_mode=resolve_capture_mode(ensemble.capture_mode),
+        capture_mode=capture_mode,
+        text_filter=text_filter,
         budget=ensemble.budget,
         pricing=make_pricing(ensemble),
         rate_limit=ensemble.rate_limit,
@@ -122,6 +130,21 @@ def make_run_spec(
         manager_prompt=ensemble.manager_prompt,
         replayed_from=None if setting.replay is None else Path(setting.replay).name,
     )
+
+
+def _check_textless(ensemble: EnsembleDefinition, graph: Graph, setting: RunSettings) -> Iterator[str]:
+    """Say what keeps texts although the capture mode is metadata (T6a).
+
+    Raises:
+        ValidationError: a recording would be nothing but texts.
+    """
+    if setting.record is not None:
+        raise ValidationError(
+            "record keeps all that models are asked and answer, and capture_mode metadata keeps no text. "
+            "Leave out one of them."
+        )
+    if ensemble.memory is not None and any(node.task.memory for node in graph.all_tasks):
+        yield "The memory keeps texts in its own store, as it was asked to; capture_mode metadata does not change that."
 
 
 def _list_agents(ensemble: EnsembleDefinition, graph: Graph) -> list[Agent]:

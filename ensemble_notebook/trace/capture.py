@@ -33,6 +33,6 @@ def resolve_capture_mode(argument: CaptureMode | str | None = None) -> CaptureMo
         if text:
             wrong.append(f"{name}={mask(str(value))!r}")
     if wrong:
-        message = f"No capture mode: {', '.join(wrong)}. Use off, standard or full; {mode.value} is used now."
+        message = f"No capture mode: {', '.join(wrong)}. Use metadata, off, standard or full; {mode.value} is used now."
         warnings.warn(message, UserWarning, stacklevel=2)
     return mode

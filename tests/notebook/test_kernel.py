@@ -184,6 +184,45 @@ def test_mistake_is_plain_text_where_nobody_watches_and_stops_what_runs_all_cell
     assert notebook.cells[2].outputs == []
 
 
+TEXTLESS = """%%ensemble -o secret --capture metadata -i x=kanarie
+tasks:
+  a: {description: "Say {x}", handler: say}
+  b: {description: Fail, handler: fail, context: [a]}
+"""
+
+
+def test_saved_notebook_holds_no_text_where_only_metadata_is_captured():
+    setup = (
+        "%load_ext ensemble_notebook\ndef say(task): return task.description\n"
+        "def fail(task): raise ValueError(task.description)"
+    )
+    cells = [setup, TEXTLESS.replace("  b: {description: Fail, handler: fail, context: [a]}\n", ""), TEXTLESS]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells])
+    client = NotebookClient(notebook, timeout=LIMIT_S, kernel_name="python3", allow_errors=True)
+    client.execute()
+    kept = str([each.outputs for each in notebook.cells])
+    assert "kanarie" not in kept
+    assert "ValueError" in kept
+    assert "1/2" in kept
+
+
+def test_widget_is_told_no_text_where_only_metadata_is_captured(kernel):
+    request, reply = kernel.run(TEXTLESS.replace("say}", "quick}").replace("handler: fail", "handler: quick"))
+    assert reply["status"] == "ok"
+    told = str(kernel.of(request, "comm_open", "comm_msg")) + str(kernel.bundles(request))
+    assert "'b'" in told
+    assert "kanarie" not in told
+    assert "a is done" not in told
+    assert kernel.value("secret['a'].raw") == "a is done"
+
+
+def test_question_at_the_cell_is_refused_where_only_metadata_is_captured(kernel):
+    kernel.run(REVIEWED)
+    _, reply = kernel.run(gate("--capture metadata"))
+    assert reply["status"] == "error"
+    assert "A review at the cell shows texts on the page" in reply["evalue"]
+
+
 REVIEWED = """
 from ensemble_notebook import ScriptedChatModel
 model = ScriptedChatModel(default="A draft.")

@@ -145,7 +145,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         "--capture",
         type=_make_choice_reader(CaptureMode),
         metavar="MODE",
-        help="how much is recorded: off, standard or full",
+        help="how much is kept, from the least on: " + "; ".join(f"{each}: {each.meaning}" for each in CaptureMode),
     )
     once(
         "--budget",

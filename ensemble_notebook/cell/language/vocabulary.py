@@ -195,7 +195,7 @@ CELL_WORDS: Final[Words] = {
     ),
     "max_delegation_depth": Word(ValueKind.WHOLE, "how far a delegation may go on to another one"),
     "listeners": Word(ValueKind.OBJECTS, "what hears every event", label="a listener"),
-    "capture_mode": Word(ValueKind.CHOICE, "off, standard or full"),
+    "capture_mode": Word(ValueKind.CHOICE, "what is kept of a run: metadata (no text at all), off, standard or full"),
     "trace_exporter": Word(ValueKind.EXPORTER, "where the trace of every run goes, e.g. traces/"),
     "rate_limit": Word(ValueKind.RATE, "how often models may be asked, e.g. 60/min", familiar=("max_rpm",)),
     "budget": Word(ValueKind.BUDGET, "what a run may spend, e.g. $0.50 or 20k tokens"),

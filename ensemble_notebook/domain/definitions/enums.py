@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 
 class Workflow(StrEnum):
@@ -81,14 +81,26 @@ class ToolOutcome(StrEnum):
 
 
 class CaptureMode(StrEnum):
-    """How much of a run is recorded (T6)."""
+    """How much of a run is recorded, from the least on (T6)."""
 
+    METADATA = "metadata"
     OFF = "off"
     STANDARD = "standard"
     FULL = "full"
 
+    @property
+    def meaning(self) -> str:
+        """What it keeps, on one line."""
+        return _CAPTURE_MEANINGS[self]
 
-CaptureModeName = Literal["off", "standard", "full"]
+
+_CAPTURE_MEANINGS: Final = {
+    CaptureMode.METADATA: "names, times, counts, tokens, statuses and types of errors, and no text at all",
+    CaptureMode.OFF: "prompts, tool arguments and results, final texts, times and tokens",
+    CaptureMode.STANDARD: "the whole message history of each turn as well",
+    CaptureMode.FULL: "parsed inputs of tools as well, and a file in ./traces/ where no exporter is set",
+}
+CaptureModeName = Literal["metadata", "off", "standard", "full"]
 
 
 class ReviewPolicy(StrEnum):

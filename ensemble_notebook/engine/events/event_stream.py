@@ -24,13 +24,17 @@ class EventStream:
         run_id: of the run; span ids are made from it.
         clock: the first reading is offset 0.
         sinks: called at once with each event, on the loop; must be fast and must not raise.
+        rewrite: what each event becomes before anybody sees it; None for as it is.
     """
 
-    def __init__(self, run_id: str, clock: Clock, sinks: Sequence[Sink] = ()) -> None:
+    def __init__(
+        self, run_id: str, clock: Clock, sinks: Sequence[Sink] = (), rewrite: Callable[[Event], Event] | None = None
+    ) -> None:
         self.run_id = run_id
         self.events: list[Event] = []
         self._clock = clock
         self._sinks = tuple(sinks)
+        self._rewrite = rewrite
         self._started_at = clock.now()
         self._zero = clock.monotonic()
         self._span_numbers = count(1)
@@ -63,6 +67,8 @@ class EventStream:
             depends_on=span.depends_on,
             **fields,
         )
+        if self._rewrite is not None:
+            event = self._rewrite(event)
         self.events.append(event)
         for sink in self._sinks:
             sink(event)

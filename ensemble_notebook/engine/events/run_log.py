@@ -58,6 +58,8 @@ class RunLogger:
         level, text, *values = make_line(event)
         agent = self._agents.get(event.task or "")
         if level is _TALK:
+            if not any(values[1:]):  # no text is kept (T6a)
+                return
             is_verbose = self._is_verbose or (agent is not None and agent.verbose)
             level = logging.INFO if is_verbose else logging.DEBUG
         if logger.isEnabledFor(level):

@@ -13,6 +13,7 @@ from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstrain
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.review import ReviewHandler
+from ensemble_notebook.domain.events.textless_event import TextFilter
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.planning.graph import Graph
 
@@ -27,6 +28,7 @@ class RunSpec:
         agents: who takes part, for views.
         streams: whether replies are streamed, because somebody watches (E17).
         memory: the store of all scopes; None where no task has any.
+        text_filter: takes the texts out of what is told of the run; None where they are kept (T6a).
         pricing: what requests cost, for the budget.
         review_handler: None where nobody can be asked.
         replayed_from: the name of the recording that answers in place of models; None where models are asked.
@@ -45,6 +47,7 @@ class RunSpec:
     memory: MemoryStore | None = None
     agents: tuple[PlannedAgent, ...] = ()
     capture_mode: CaptureMode = CaptureMode.OFF
+    text_filter: TextFilter | None = None
     budget: Budget | None = None
     pricing: Pricing | None = None
     rate_limit: RateLimit | None = None

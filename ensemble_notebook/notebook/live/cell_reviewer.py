@@ -13,16 +13,43 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ReviewPolicy
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRequest, Verdict
+from ensemble_notebook.domain.definitions.tool import human_input
 from ensemble_notebook.domain.events import Event, ReviewRequested
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.ensemble.review_handlers import NOBODY_ERRORS, ask_in_text, describe_question, describe_timeout
+from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.notebook.live.interrupt_guard import InterruptGuard
+
+if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.ensemble import Ensemble
 
 # A page says that it is there when it has opened the timeline, which may be about to happen.
 PATIENCE_S: Final = 2.0
+
+
+def check_questions(ensemble: Ensemble) -> None:
+    """Refuse questions to the person at the cell where no text is to be kept: the page would keep it (T6a).
+
+    Raises:
+        ValidationError: the ensemble may ask, and has no `review_handler` of its own.
+    """
+    from ensemble_notebook.ensemble.run_preparation import list_tasks
+    from ensemble_notebook.trace.capture import resolve_capture_mode
+
+    if ensemble.review_handler is not None or resolve_capture_mode(ensemble.capture_mode) is not CaptureMode.METADATA:
+        return
+    tasks = list_tasks(ensemble)
+    tools = [tool for each in tasks for owner in (each, each.agent) if owner is not None for tool in owner.tools]
+    if ensemble.review_policy is ReviewPolicy.NEVER and human_input not in tools and not any(e.reviews for e in tasks):
+        return
+    raise ValidationError(
+        "A review at the cell shows texts on the page, which is saved, and capture_mode metadata keeps no text. "
+        "Name a function that answers as `review_handler:`, or take another capture_mode."
+    )
 
 
 class CellReviewer:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from IPython.display import display as untyped_display
 
-from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.notebook.live.display_mode import DisplayMode
 from ensemble_notebook.notebook.live.run_painter import RunPainter
@@ -170,6 +170,8 @@ class TerminalDisplay:
 def _find_answer(output: EnsembleOutput | None) -> str | None:
     """The final text of a run that has completed, without secrets; None where there is none."""
     if output is None or output.status not in _FINAL or not output.raw.strip():
+        return None
+    if output.trace.capture_mode is CaptureMode.METADATA:  # no page keeps it
         return None
     return mask(output.raw)
 

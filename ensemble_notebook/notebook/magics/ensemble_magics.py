@@ -157,12 +157,13 @@ class EnsembleMagics(Magics):
             _write(f"Estimate: {estimate}.\n")
 
     def _run(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options) -> None:
-        from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer
+        from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, check_questions
         from ensemble_notebook.notebook.live.display_mode import choose_display_mode
         from ensemble_notebook.notebook.live.run_display import make_run_display
 
         assert self.shell is not None
         self.stop_warm_up()  # from here on the run imports what it needs, and nothing gives way to it
+        check_questions(ensemble)
         run_display = make_run_display(
             choose_display_mode(self.shell, self.display),
             ensemble.cost,

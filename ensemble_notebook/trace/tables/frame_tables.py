@@ -286,7 +286,7 @@ RUNS: Final = Table(
             "why it ended",
             lambda each: each.fold.exit_reason and each.fold.exit_reason.value,
         ),
-        Column("capture_mode", "category", "off, standard or full", "fold.capture_mode.value"),
+        Column("capture_mode", "category", "metadata, off, standard or full", "fold.capture_mode.value"),
         Column("replayed_from", "string", "the recording that answered in place of models", "fold.replayed_from"),
         Column("start_time", UTC_TIME, "when it started", "run.start_time"),
         Column("end_time", UTC_TIME, "when it ended", "run.end_time"),

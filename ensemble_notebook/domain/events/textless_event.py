@@ -1,0 +1,144 @@
+"""Events, plans and errors without any text, as `CaptureMode.METADATA` keeps them (T6a).
+
+What is kept is listed by the names of fields: a field that is new is blank until somebody says that it is a name.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, Final, TypeVar, cast
+
+from ensemble_notebook.domain.definitions.definition import Definition
+from ensemble_notebook.domain.events import Noted, Warned
+from ensemble_notebook.errors import EnsembleError, RunInterrupted, find_origin
+
+T = TypeVar("T")
+
+_NAMES: Final = frozenset(
+    {
+        *("run_id", "span_id", "parent_id", "task", "phase", "depends_on", "task_span_ids", "phase_span_ids", "name"),
+        *("workflow", "agent", "agent_role", "worker_role", "role", "delegator", "llm", "model", "provider", "tool"),
+        *("tools", "tool_call_id", "id", "task_id", "finish_reason", "cause", "subject", "kind", "operation", "scope"),
+        *(
+            "context",
+            "groups",
+            "critical_path",
+            "phases",
+            "settings",
+            "replayed_from",
+            "source",
+            "currency",
+            "tool_name",
+        ),
+    }
+)
+_TEST: Final = re.compile(r" (equals|contains|matches) .*", re.DOTALL)
+_SAFE_REASON: Final = re.compile(r"condition not met|[45]\d\d|[A-Z]\w*|(phase|task) '[^']*' (was skipped|failed)")
+_UNSAID: Final = "Something is odd; the text is not kept (capture_mode metadata)."
+_HIDDEN: Final = "text not kept"
+
+
+class TextlessError(EnsembleError):
+    """Stands for a foreign error of which only the type is kept; its class is called as that type."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its class is made when it is needed, so pickles make it again."""
+        return _make_stand_in, (type(self).__name__, getattr(self, "origin", None))
+
+
+class TextFilter:
+    """Takes the texts out of what one run tells.
+
+    Args:
+        messages: warnings and notes that hold no text of anybody, and are kept.
+        roles: roles as they were resolved -> as they were declared.
+    """
+
+    def __init__(self, messages: Collection[str] = (), roles: Mapping[str, str] | None = None) -> None:
+        self._messages = frozenset(messages)
+        self._roles = dict(roles or {})
+
+    def apply(self, value: T) -> T:
+        """The same without texts; what holds none stays the object that it was."""
+        return cast("T", self._strip(value, ""))
+
+    def _strip(self, value: Any, name: str) -> Any:
+        if name in ("parsed_output", "arguments") and not isinstance(value, str):
+            return None
+        if isinstance(value, str):
+            return value if isinstance(value, Enum) else self._strip_text(value, name)
+        if isinstance(value, tuple | list):
+            return type(value)(self._strip(each, name) for each in value)
+        if isinstance(value, Mapping):
+            return dict(value) if name in _NAMES else {str(key): "" for key in value}
+        if isinstance(value, BaseException):
+            return hide_error_text(value)
+        if is_dataclass(value) and not isinstance(value, type | Definition):
+            return self._strip_fields(value)
+        return value
+
+    def _strip_fields(self, value: Any) -> Any:
+        if isinstance(value, Warned | Noted):
+            return value if value.message in self._messages else replace(value, message=_UNSAID)
+        stripped = {
+            each.name: self._strip(getattr(value, each.name), "" if each.name == "trace" else each.name)
+            for each in fields(value)
+            if each.init
+        }
+        return replace(value, **stripped)
+
+    def _strip_text(self, text: str, name: str) -> str:
+        if name in _NAMES:
+            return self._roles.get(text, text)
+        if name == "when":
+            return _TEST.sub(r" \1", text)
+        return text if name == "reason" and _SAFE_REASON.fullmatch(text) else ""
+
+
+def hide_error_text(error: BaseException) -> BaseException:
+    """The type of an error, where it came from, and the same of its causes; no word of what they say."""
+    made = _hide_one(error)
+    at, seen = made, {id(error)}
+    cause = error.__cause__
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        at.__cause__ = _hide_one(cause)
+        at, cause = at.__cause__, cause.__cause__
+    return made
+
+
+def _hide_one(error: BaseException) -> BaseException:
+    kind, origin = type(error).__name__, find_origin(error)
+    if not isinstance(error, EnsembleError | RunInterrupted) or isinstance(error, TextlessError):
+        return _make_stand_in(kind, origin)
+    made = copy.copy(error)
+    made.args, made.__traceback__, made.__cause__ = (f"{kind} ({_HIDDEN})",), None, None
+    for name, value in vars(error).items():
+        if isinstance(value, str) and name not in _NAMES:
+            setattr(made, name, "")
+        elif isinstance(value, BaseException):
+            setattr(made, name, hide_error_text(value))
+        elif isinstance(value, tuple | list | Mapping) and name != "completed_task_outputs":
+            setattr(made, name, _hide_many(value))
+    if origin is not None:
+        vars(made)["origin"] = origin
+    return made
+
+
+def _hide_many(values: Any) -> Any:
+    text_filter = TextFilter()
+    if isinstance(values, Mapping):
+        errors = {name: each for name, each in values.items() if isinstance(each, BaseException)}
+        return {name: hide_error_text(each) for name, each in errors.items()}
+    return text_filter.apply(values)
+
+
+def _make_stand_in(kind: str, origin: str | None) -> TextlessError:
+    made: TextlessError = type(kind, (TextlessError,), {})(f"{kind} ({_HIDDEN})")
+    if origin is not None:
+        vars(made)["origin"] = origin
+    return made
