@@ -37,7 +37,7 @@ def check_questions(ensemble: Ensemble) -> None:
     Raises:
         ValidationError: the ensemble may ask, and has no `review_handler` of its own.
     """
-    from ensemble_notebook.ensemble.run_preparation import list_tasks
+    from ensemble_notebook.ensemble.run_inputs import list_tasks
     from ensemble_notebook.trace.capture import resolve_capture_mode
 
     if ensemble.review_handler is not None or resolve_capture_mode(ensemble.capture_mode) is not CaptureMode.METADATA:
