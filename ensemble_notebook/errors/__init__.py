@@ -64,7 +64,7 @@ from ensemble_notebook.errors.foreign import RecordedError, make_recorded_error,
 from ensemble_notebook.errors.origin import add_origin, find_origin, make_users_traceback, register_cell_namer
 from ensemble_notebook.errors.pickling import Pickled, describe_parts, get_state
 from ensemble_notebook.errors.suggestions import did_you_mean, find_nearest
-from ensemble_notebook.errors.text import make_readable, register_mask, remove_controls
+from ensemble_notebook.errors.text import make_readable, register_mask, remove_control_characters
 
 __all__ = [
     "AbsentObject",
@@ -109,6 +109,6 @@ __all__ = [
     "mask_error",
     "register_cell_namer",
     "register_mask",
-    "remove_controls",
+    "remove_control_characters",
     "summarize_error",
 ]

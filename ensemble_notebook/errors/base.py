@@ -40,7 +40,7 @@ class _Readable(BaseException):
     """What all errors of ours share: texts that may be shown, pickles that hold what happened."""
 
     def __str__(self) -> str:
-        """Its words, without secrets and control characters (E69)."""
+        """Its words, without secrets and control characters (E69, E71)."""
         return make_readable(super().__str__())
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class EnsembleError(_Readable, Exception):
         if self._is_rendered:
             return [make_readable(line) for line in format_short_traceback(self)]
         self._is_rendered = True
-        return self._render_lines()
+        return [make_readable(line) for line in self._render_lines()]
 
 
 class AbsentObjectError(EnsembleError, AttributeError):

@@ -23,11 +23,11 @@ def mask_text(text: str) -> str:
     return text
 
 
-def remove_controls(text: str) -> str:
-    """The text without control characters, so that nobody's words move the cursor or write a title."""
+def remove_control_characters(text: str) -> str:
+    """The text without control characters, so that nobody's words move the cursor or write a title (E71)."""
     return _CONTROLS.sub("", text)
 
 
 def make_readable(text: str) -> str:
     """The text as it may be shown in a terminal: without secrets and control characters."""
-    return mask_text(remove_controls(text))
+    return mask_text(remove_control_characters(text))

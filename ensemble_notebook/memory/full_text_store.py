@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.errors import EnsembleError, summarize_error
 from ensemble_notebook.memory.retention import Retention
 from ensemble_notebook.memory.words import split_words
 
@@ -89,10 +90,7 @@ class FullTextStore(ABC):
                 match = " OR ".join(f'"{word}"' for word in asked)
                 rows = connection.execute(_SELECT_MATCHING, (match, scope, oldest, limit)).fetchall()
             rows = rows or connection.execute(_SELECT_NEWEST, (scope, oldest, limit)).fetchall()
-        return [
-            MemoryEntry(text=text, created_at=datetime.fromisoformat(moment), metadata=json.loads(metadata))
-            for text, moment, metadata in rows
-        ]
+        return [_make_entry(*row) for row in rows]
 
     def scopes(self) -> dict[str, int]:
         """Count the entries of each scope, by its name, in the order of names."""
@@ -132,6 +130,23 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+def _make_entry(text: Any, moment: Any, metadata: Any) -> MemoryEntry:
+    """Make an entry of a row.
+
+    Raises:
+        EnsembleError: somebody has edited the file, and it is none (E71).
+    """
+    try:
+        created_at, facts = datetime.fromisoformat(moment), json.loads(metadata)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnsembleError(f"The memory holds an entry that can't be read: {summarize_error(error)}") from error
+    if not (
+        isinstance(text, str) and isinstance(facts, dict) and all(isinstance(each, str) for each in facts.values())
+    ):
+        raise EnsembleError("The memory holds an entry that can't be read: its text or what is known of it is no text")
+    return MemoryEntry(text=text, created_at=created_at.astimezone(UTC), metadata=facts)
 
 
 def _to_utc_text(when: datetime) -> str:

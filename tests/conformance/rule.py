@@ -63,6 +63,7 @@ SOURCES: Final = {
     "E63": (OWN,),
     "E69": (OWN,),
     "E70": (OWN,),
+    "E71": (OWN,),
     "E57": (OWN,),
     "E58": (OWN,),
     "E64": (OWN,),

@@ -1,4 +1,4 @@
-"""E48, E63, E69 and E70: where a fault came from, what leaves the process and what must not, files that fail."""
+"""E48, E63, E69, E70 and E71: where a fault came from, what leaves the process and what must not, files that fail."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from ensemble_notebook import (
     AbsentObjectError,
     Agent,
     Ensemble,
+    ExecutionTrace,
     GuardrailViolationError,
     JsonTraceExporter,
     MaxIterationsExceededError,
+    Phase,
     ReplayError,
     Reply,
     Task,
@@ -27,9 +29,11 @@ from ensemble_notebook import (
     TaskInput,
     TaskOutput,
     ToolUse,
+    TraceFormatError,
     ValidationError,
 )
 from ensemble_notebook.cell.cell_reader import read_cell
+from ensemble_notebook.cell.text.mistakes import CellError
 from tests.conformance.scene import agent, done, fail_in_a_cell, run, run_cell, scripted
 
 KEY = "sk-" + "a1B2" * 8
@@ -193,4 +197,55 @@ def test_e70_an_incomplete_recording_is_refused_by_name(tmp_path: Path) -> None:
     Ensemble(tasks=[Task.of("Cook")], llm=scripted("Soup.")).run(record=file)
     file.write_text(file.read_text().replace("# Complete: yes. ", "# Complete: no.  "))
     with pytest.raises(ReplayError, match=f"The recording {file} is incomplete: not all of it could be written"):
+        Ensemble(tasks=[Task.of("Cook")], llm=scripted("Soup.")).run(replay=file)
+
+
+# --- E71 ---
+
+ESCAPES = "\x1b]0;title\x07\x1b[31mred\x00"
+UNSEEN = "\u200b"
+
+
+def test_e71_names_that_nobody_can_tell_apart_are_refused() -> None:
+    with pytest.raises(ValidationError, match=r"Task name 'a\\u200b' differs from 'a' only in characters that nobody"):
+        Ensemble(tasks=[done("a"), done(f"a{UNSEEN}")]).validate()
+    with pytest.raises(CellError, match="differs from 'a' only in characters that nobody can see"):
+        run_cell(
+            '- {name: a, description: A, handler: find}\n- {name: "a\\u200b", description: B, handler: find}',
+            find=fetch,
+        )
+    with pytest.raises(ValidationError, match=r"Phase name .* differs"):
+        Ensemble(phases=[Phase.of("p", done("a")), Phase.of("p\u2060", done("b"))]).validate()
+    with pytest.raises(ValidationError, match=r"Agent role .* differs"):
+        Ensemble(
+            tasks=[Task.of("A", agent=agent("x", role="Cook")), Task.of("B", agent=agent("x", role="Cook\ufeff"))]
+        ).validate()
+
+
+def test_e71_control_characters_never_reach_a_terminal(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(given: TaskInput) -> str:
+        raise ValueError(f"no {ESCAPES}")
+
+    ensemble = Ensemble(tasks=[Task.of(f"Do {ESCAPES}", name=f"do {ESCAPES}", handler=broken)], name=f"all {ESCAPES}")
+    with caplog.at_level(logging.DEBUG), pytest.raises(TaskExecutionError) as caught:
+        ensemble.run()
+    error = caught.value
+    seen = [ensemble.plan()._repr_mimebundle_()["text/plain"], repr(ensemble.plan()), repr(ensemble)]
+    seen += ["\n".join(error._render_traceback_()), "\n".join(error._render_traceback_()), str(error)]
+    seen += [error.output._repr_mimebundle_()["text/plain"], repr(error.output), caplog.text]
+    assert [[each for each in text if each < " " and each not in "\n\t"] for text in seen] == [[]] * len(seen)
+
+
+def test_e71_an_edited_file_is_refused_by_name(tmp_path: Path) -> None:
+    saved = run(done("a")).trace.save(tmp_path / "a.trace.json")
+    saved.write_text(saved.read_text().replace('"seq": 2', '"seq": 0'))
+    with pytest.raises(
+        TraceFormatError, match=r"a\.trace\.json is no execution trace that can be read: events is damaged"
+    ):
+        ExecutionTrace.load(saved)
+    file = tmp_path / "soup.yaml"
+    Ensemble(tasks=[Task.of("Cook")], llm=scripted("Soup.")).run(record=file)
+    head, _, _ = file.read_text().rpartition("seconds: ")
+    file.write_text(f"{head}seconds: .nan\n")
+    with pytest.raises(ReplayError, match="seconds must be from 0 to 86400, got nan"):
         Ensemble(tasks=[Task.of("Cook")], llm=scripted("Soup.")).run(replay=file)

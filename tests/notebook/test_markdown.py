@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ensemble_notebook.notebook.picture.safe_markdown import neutralize_markdown, remove_control_characters
+from ensemble_notebook.errors import remove_control_characters
+from ensemble_notebook.notebook.picture.safe_markdown import neutralize_markdown
 
 # Two parsers that were written independently, with everything on that a frontend may have on.
 COMMON_MARK = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any, cast
 
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.errors import Pickled
+from ensemble_notebook.errors import Pickled, remove_control_characters
 
 
 class Record(Pickled):
@@ -20,4 +20,4 @@ class Record(Pickled):
         shown = ", ".join(
             f"{each.name}={getattr(self, each.name)!r}" for each in fields(cast("Any", self)) if each.repr
         )
-        return mask(f"{kind.__qualname__}({shown})")
+        return mask(remove_control_characters(f"{kind.__qualname__}({shown})"))

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from ensemble_notebook.errors import register_mask
+from ensemble_notebook.errors import register_mask, remove_control_characters
 
 MASK: Final = "***"
 
@@ -124,14 +124,14 @@ def mask_values(value: Any) -> Any:
 
 
 def mask_repr(cls: C) -> C:
-    """A class whose ``repr`` shows no secrets (E69)."""
+    """A class whose ``repr`` shows no secrets and no control characters (E69, E71)."""
     kind: Any = cls
     written = kind.__repr__
 
     @functools.wraps(written)
     def shown(self: Any) -> str:
         protect_environment()
-        return mask(written(self))
+        return mask(remove_control_characters(written(self)))
 
     kind.__repr__ = shown
     return cls

@@ -10,6 +10,7 @@ from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.outputs.record import Record
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.wording import format_duration
+from ensemble_notebook.errors import make_readable
 
 _SHOWN: Final = 80
 
@@ -70,7 +71,7 @@ class TaskOutput(Record):
         text = " ".join(self.raw.split())
         start = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
         took = format_duration(self.duration)
-        return f"<TaskOutput {self.name} ({self.agent_role}) in {took}: {mask(start)!r}>"
+        return make_readable(f"<TaskOutput {self.name} ({self.agent_role}) in {took}: {mask(start)!r}>")
 
     def __str__(self) -> str:
         """The text."""

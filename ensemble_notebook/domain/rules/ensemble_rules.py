@@ -15,6 +15,7 @@ from ensemble_notebook.domain.planning.execution_plan import find_cycle, list_ph
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
 from ensemble_notebook.domain.planning.team import add_team, find_delegators
 from ensemble_notebook.domain.rules.hierarchy_rules import find_hierarchy_problems, find_hierarchy_warnings
+from ensemble_notebook.domain.rules.name_rules import find_lookalike_names
 from ensemble_notebook.errors import CircularDependencyError, Problem, ValidationError
 
 
@@ -45,6 +46,7 @@ def check_ensemble(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]
     problems += _find_unknown_fields(graph)
     problems += _find_unfit_reviewers(graph)
     problems += _find_clashing_tools(graph)
+    problems += find_lookalike_names(ensemble, graph)
     problems += find_hierarchy_problems(ensemble, graph)
     if problems:
         raise ValidationError(problems)

@@ -20,10 +20,9 @@ from ensemble_notebook.domain.events import (
     ToolCallCompleted,
     Warned,
 )
-from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
 from ensemble_notebook.domain.planning.graph import Graph
-from ensemble_notebook.errors import add_origin, summarize_error
+from ensemble_notebook.errors import add_origin, make_readable, summarize_error
 
 logging.getLogger("ensemble_notebook").addHandler(logging.NullHandler())
 logger = logging.getLogger("ensemble_notebook.run")
@@ -63,7 +62,7 @@ class RunLogger:
             is_verbose = self._is_verbose or (agent is not None and agent.verbose)
             level = logging.INFO if is_verbose else logging.DEBUG
         if logger.isEnabledFor(level):
-            safe = [mask(value) if isinstance(value, str) else value for value in values]
+            safe = [make_readable(value) if isinstance(value, str) else value for value in values]
             facts = {
                 "run_id": event.run_id,
                 "task": event.task,

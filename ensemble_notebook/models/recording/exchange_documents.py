@@ -26,6 +26,9 @@ from ensemble_notebook.models.recording.exchange import (
 )
 from ensemble_notebook.models.recording.recording_format import InlineValue
 
+# A request can't have taken longer, nor more, than a file may say (E71).
+_LONGEST_S: Final = 86_400
+_MOST_TOKENS: Final = 2**53
 _USAGE_DEFAULTS: Final = {each.name: each.default for each in fields(TokenUsage)}
 
 
@@ -115,11 +118,14 @@ def _failed_from_document(document: Mapping[str, Any]) -> FailedRequest:
     fault = Fault(
         reason=_read_text(document, "reason"),
         is_transient=bool(document["is_transient"]),
-        retry_after_s=document.get("retry_after_s"),
-        usage=TokenUsage(**document["usage"]),
-        advice=document.get("advice"),
+        retry_after_s=None if document.get("retry_after_s") is None else read_seconds(document, "retry_after_s"),
+        usage=_read_usage(document["usage"]),
+        advice=_read_optional_text(document, "advice"),
     )
-    return FailedRequest(_read_text(document, "error"), _read_text(document, "message"), fault)
+    error = _read_text(document, "error")
+    if not error.isidentifier():
+        raise ValueError(f"{error!r} is no name of a class of errors")
+    return FailedRequest(error, _read_text(document, "message"), fault)
 
 
 def _reply_to_document(reply: ModelReply, pieces: Sequence[str]) -> dict[str, Any]:
@@ -141,6 +147,30 @@ def _reply_to_document(reply: ModelReply, pieces: Sequence[str]) -> dict[str, An
     return _without_unknown(facts) | {"usage": _usage_to_document(reply.usage)}
 
 
+def read_seconds(document: Mapping[str, Any], name: str) -> float:
+    """Read a length of time that a request can have taken, or be made to wait.
+
+    Raises:
+        ValueError: it is none; NaN would make a replay wait for ever (E71).
+    """
+    seconds = float(document[name])
+    if not 0 <= seconds <= _LONGEST_S:
+        raise ValueError(f"{name} must be from 0 to {_LONGEST_S}, got {document[name]!r}")
+    return seconds
+
+
+def _read_usage(document: Mapping[str, Any]) -> TokenUsage:
+    for name, value in document.items():
+        is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS
+        if not (isinstance(value, str) if name == "source" else is_count or value is None):
+            raise ValueError(f"{name} is no number of tokens: {value!r}")
+    return TokenUsage(**document)
+
+
+def _read_optional_text(document: Mapping[str, Any], name: str) -> str | None:
+    return None if document.get(name) is None else _read_text(document, name)
+
+
 def _reply_from_document(document: Mapping[str, Any]) -> tuple[ModelReply, tuple[str, ...]]:
     text = _read_text(document, "text")
     calls = (
@@ -150,9 +180,9 @@ def _reply_from_document(document: Mapping[str, Any]) -> tuple[ModelReply, tuple
     reply = ModelReply(
         text=text,
         tool_calls=tuple(calls),
-        usage=TokenUsage(**document["usage"]),
-        model=document.get("model"),
-        finish_reason=document.get("finish_reason"),
+        usage=_read_usage(document["usage"]),
+        model=_read_optional_text(document, "model"),
+        finish_reason=_read_optional_text(document, "finish_reason"),
         refused_usage=document.get("refused_usage"),
     )
     return reply, _split_pieces(text, document.get("pieces", ()))
@@ -160,7 +190,7 @@ def _reply_from_document(document: Mapping[str, Any]) -> tuple[ModelReply, tuple
 
 def _split_pieces(text: str, lengths: Sequence[int]) -> tuple[str, ...]:
     """Split the text into pieces of these lengths; in one piece where somebody has edited the text."""
-    if sum(lengths) != len(text):
+    if not all(type(each) is int and each >= 0 for each in lengths) or sum(lengths) != len(text):
         return (text,)
     pieces, start = [], 0
     for length in lengths:
@@ -182,4 +212,5 @@ def _read_text(document: Mapping[str, Any], name: str) -> str:
     value = document[name]
     if not isinstance(value, str):
         raise TypeError(f"{name} must be text, got {value!r}")
+    value.encode()  # half a character is none, and nobody could write it down again
     return value

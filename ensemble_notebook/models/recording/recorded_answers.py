@@ -23,6 +23,7 @@ from ensemble_notebook.models.recording.exchange import (
 )
 from ensemble_notebook.models.recording.exchange_documents import (
     outcome_from_document,
+    read_seconds,
     request_from_document,
     result_from_document,
     user_from_document,
@@ -59,7 +60,7 @@ class RecordedAnswers:
         for document in read_documents(path):
             try:
                 self._add(document.content)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
+            except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
                 raise ReplayError(self._describe_incomplete(document, error)) from error
         self.has_tool_answers = read_format(path) >= TOOLS_FORMAT
         self._by_request: dict[ModelRequest, list[RecordedExchange]] = defaultdict(list)
@@ -69,13 +70,15 @@ class RecordedAnswers:
 
     def _add(self, content: Mapping[str, Any]) -> None:
         if "llm" in content:
-            self.models[content["llm"]] = PortInfo.from_document(content)
+            self.models[_read_name(content["llm"])] = PortInfo.from_document(content)
             return
         if "tool" in content:
             tool = tool_from_document(content)
             self._tools[tool.exchange, tool.call.id].append(tool)
             return
-        number, seconds = content["exchange"], float(content["seconds"])
+        number, seconds = content["exchange"], read_seconds(content, "seconds")
+        if type(number) is not int or number in self._exchanges:
+            raise ValueError(f"exchange {number!r} needs a number of its own")
         outcome, pieces = outcome_from_document(content)
         self._exchanges[number] = RecordedExchange(
             number=number, request=self._request(content), outcome=outcome, pieces=pieces, seconds=seconds
@@ -156,3 +159,9 @@ class RecordedAnswers:
             f"The recording {self.path} has no answer to this request. The nearest is exchange {closest.number}; "
             f"{describe_difference(request, closest.request)}\n{describe_remedy(self.path)}"
         )
+
+
+def _read_name(llm: Any) -> str:
+    if not isinstance(llm, str):
+        raise TypeError(f"llm must be text, got {llm!r}")
+    return llm

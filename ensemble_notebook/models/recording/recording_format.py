@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ensemble_notebook.errors import ReplayError
+from ensemble_notebook.errors import ReplayError, get_message
 
 FORMAT: Final = 2
 # The first that keeps what tools answered.
@@ -29,6 +29,8 @@ INCOMPLETE: Final = b"# Complete: no.  "
 _FIRST_LINE: Final = re.compile(rf"{_TITLE}: (\d+)\s*$")
 # No YAML, or a line break for some readers.
 _ODD: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+_DEEPEST: Final = 100
+_MOST_VALUES: Final = 1_000_000
 _LONGEST_QUOTED: Final = 60
 _LONGEST_KEY: Final = 120
 
@@ -198,12 +200,35 @@ def _parse_document(path: Path, text: str, line: int, *, is_last: bool) -> Mappi
     except YAMLError as error:
         mark = error.problem_mark if isinstance(error, MarkedYAMLError) else None
         at = line + 1 + (mark.line if mark is not None else 0)
-        raise ReplayError(_describe_broken(path, at, getattr(error, "problem", None) or str(error), is_last)) from error
+        raise ReplayError(
+            _describe_broken(path, at, getattr(error, "problem", None) or str(error), is_last=is_last)
+        ) from error
+    except RecursionError as error:
+        raise ReplayError(
+            _describe_broken(path, line + 1, "its values lie too deep in each other", is_last=False)
+        ) from error
+    except Exception as error:  # a date such as 2026-99-99, a number such as 0x
+        raise ReplayError(_describe_broken(path, line + 1, get_message(error), is_last=False)) from error
+    if _is_tangled(content):
+        raise ReplayError(_describe_broken(path, line + 1, "its values lie too deep in each other", is_last=False))
     if not isinstance(content, Mapping):
-        raise ReplayError(_describe_broken(path, line + 1, "a document is a mapping", is_last))
+        raise ReplayError(_describe_broken(path, line + 1, "a document is a mapping", is_last=is_last))
     return content
 
 
-def _describe_broken(path: Path, line: int, problem: str, is_last: bool) -> str:
+def _is_tangled(content: Any) -> bool:
+    """Whether values lie too deep in each other, or in themselves: YAML can say so, and no recording does (E71)."""
+    waiting, count = [(content, 0)], 0
+    while waiting:
+        value, depth = waiting.pop()
+        inner = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list) else []
+        count += len(inner)
+        if depth > _DEEPEST or count > _MOST_VALUES:
+            return True
+        waiting += [(each, depth + 1) for each in inner]
+    return False
+
+
+def _describe_broken(path: Path, line: int, problem: str, *, is_last: bool) -> str:
     where = "ends in the middle of an exchange" if is_last else "is broken here"
     return f"{path}, line {line}: the recording {where} ({' '.join(problem.split())}). {describe_remedy(path)}"

@@ -14,6 +14,7 @@ from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolCall
 from ensemble_notebook.errors import get_message
 from ensemble_notebook.models.recording.exchange import RequestPart, make_replayed_error, mask_json, to_call_part
+from ensemble_notebook.models.recording.exchange_documents import read_seconds
 from ensemble_notebook.models.recording.recording_format import InlineValue
 
 
@@ -76,7 +77,7 @@ def tool_from_document(document: Mapping[str, Any]) -> RecordedTool:
         exchange=int(document["asked_in"]),
         call=ToolCall(id=call_id, name=name, arguments=document["arguments"]),
         answer=answer,
-        seconds=float(document["seconds"]),
+        seconds=read_seconds(document, "seconds"),
     )
 
 

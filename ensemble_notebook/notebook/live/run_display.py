@@ -14,9 +14,10 @@ from IPython.display import display as untyped_display
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.notebook.live.display_mode import DisplayMode
 from ensemble_notebook.notebook.live.run_painter import RunPainter
-from ensemble_notebook.notebook.picture.safe_markdown import neutralize_markdown, remove_control_characters
+from ensemble_notebook.notebook.picture.safe_markdown import neutralize_markdown
 from ensemble_notebook.notebook.picture.static_picture import make_output_bundle, make_plan_bundle, make_snapshot_bundle
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.notebook.picture.bars import MARKS_OF_PARTS
 from ensemble_notebook.notebook.picture.chart import MARKS, Chart, make_chart
-from ensemble_notebook.notebook.picture.safe_markdown import remove_control_characters
 from ensemble_notebook.trace.spans.span_kinds import Tone
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def draw_chart(chart: Chart) -> Any:
             (remove_control_characters(line.name), "bold" if line.is_phase else ""),
         )
         bar = Text.assemble(*((piece.text, _STYLES.get(piece.kind, "")) for piece in line.bar))
-        table.add_row(name, Text(remove_control_characters(line.agent), "bright_black"), bar, *line.cells)
+        cells = map(remove_control_characters, line.cells)
+        table.add_row(name, Text(remove_control_characters(line.agent), "bright_black"), bar, *cells)
         notes += [Text(remove_control_characters(f"{line.name}: {note}"), style) for note in line.notes]
     notes += [Text(remove_control_characters(f"! {note}"), "yellow") for note in chart.notes]
     return Group(title, table, *notes)

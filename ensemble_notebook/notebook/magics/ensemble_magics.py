@@ -19,7 +19,7 @@ from traitlets import Bool, Enum, Unicode, observe
 
 from ensemble_notebook.cell.language.options import Options, format_option_help, parse_options
 from ensemble_notebook.cell.text.mistakes import CellError
-from ensemble_notebook.errors import RunInterrupted, ValidationError, did_you_mean
+from ensemble_notebook.errors import RunInterrupted, ValidationError, did_you_mean, make_readable
 from ensemble_notebook.notebook.magics.warm_up import WarmUp
 
 if TYPE_CHECKING:
@@ -250,4 +250,4 @@ def _describe(line: str) -> str:
 
 def _write(text: str) -> None:
     """To the cell, as plain text."""
-    sys.stdout.write(text)
+    sys.stdout.write(make_readable(text))

@@ -32,11 +32,6 @@ def neutralize_markdown(text: str) -> str:
     return "\n".join(_neutralize_lines(text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "").split("\n")))
 
 
-def remove_control_characters(text: str) -> str:
-    """Text for a terminal: without control characters, so that no model moves the cursor or writes a title."""
-    return "".join(char for char in text if char in "\n\t" or (char >= " " and not "\x7f" <= char <= "\x9f"))
-
-
 def _neutralize_lines(lines: list[str]) -> Iterator[str]:
     """All lines: those in fences as they are, the others neutralised.
 

@@ -13,10 +13,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.errors import remove_control_characters
 from ensemble_notebook.notebook.picture.bars import GAP, MARKS_OF_PARTS, WIDTH, BarPiece
 from ensemble_notebook.notebook.picture.chart import MARKS, Chart, make_chart, make_plan_chart
 from ensemble_notebook.notebook.picture.chart_lines import ChartLine
-from ensemble_notebook.notebook.picture.safe_markdown import remove_control_characters
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span_kinds import Tone
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
@@ -105,7 +105,7 @@ def render_chart_text(chart: Chart) -> str:
     lines += [f"! {remove_control_characters(note)}" for note in chart.notes]
     if chart.legend:
         lines.append("  " + "   ".join(f"{piece.text} {word}" for piece, word in chart.legend))
-    return "\n".join(lines)
+    return remove_control_characters("\n".join(lines))
 
 
 def render_chart_html(chart: Chart, details: Mapping[str, Any] | None = None) -> str:

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
     from pydantic_core.core_schema import CoreSchema
 
+# What a file may say (E71): frames count nanoseconds, and JavaScript has no larger whole numbers.
+_FIRST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
+_LONGEST: Final = timedelta(days=50_000)
+_LARGEST: Final = 2**53
+
 _EVENTS: Final = {
     name: kind
     for name, kind in vars(ev).items()
@@ -95,15 +101,37 @@ def _make_class_schema(kind: type) -> CoreSchema:
     if issubclass(kind, BaseException):
         return cs.no_info_plain_validator_function(_read_error)
     if issubclass(kind, datetime):
-        moment = cs.datetime_schema(tz_constraint="aware", microseconds_precision="truncate")
+        moment = cs.datetime_schema(tz_constraint="aware", microseconds_precision="truncate", ge=_FIRST, le=_LAST)
         return cs.no_info_after_validator_function(_to_utc, moment)
     if issubclass(kind, timedelta):
-        return cs.timedelta_schema()
+        return cs.timedelta_schema(ge=-_LONGEST, le=_LONGEST)
     if dataclasses.is_dataclass(kind):
         return _make_record_schema(kind)
     if issubclass(kind, Enum | Decimal):
-        return cs.no_info_plain_validator_function(kind)
-    return cs.float_schema() if issubclass(kind, float) else cs.any_schema()
+        return cs.no_info_plain_validator_function(_read_decimal if issubclass(kind, Decimal) else kind)
+    return _make_plain_schema(kind)
+
+
+def _make_plain_schema(kind: type) -> CoreSchema:
+    """Texts, numbers and booleans, as they are: no text for a number, and no number that nothing can hold (E71)."""
+    from pydantic_core import core_schema as cs
+
+    if kind is str:
+        return cs.str_schema(strict=True)
+    if kind is bool:
+        return cs.bool_schema(strict=True)
+    if kind is int:
+        return cs.int_schema(strict=True, ge=-_LARGEST, le=_LARGEST)
+    if kind is float:
+        return cs.float_schema(allow_inf_nan=False, ge=-_LARGEST, le=_LARGEST)
+    return cs.any_schema()
+
+
+def _read_decimal(plain: Any) -> Decimal:
+    number = Decimal(plain)
+    if not number.is_finite() or abs(number) > _LARGEST:
+        raise ValueError(f"no amount: {plain!r}")
+    return number
 
 
 def _make_record_schema(kind: type) -> CoreSchema:
@@ -114,18 +142,25 @@ def _make_record_schema(kind: type) -> CoreSchema:
     fields: dict[str, cs.TypedDictField] = {}
     for field in dataclasses.fields(kind):
         if field.init and field.name not in LEFT_OUT:
-            schema: CoreSchema = cs.nullable_schema(_make_schema(hints[field.name]))
+            hint = hints[field.name]
+            schema = _make_schema(hint)
             is_required = field.default is field.default_factory is dataclasses.MISSING
-            if is_required:
+            is_optional = hint is Any or type(None) in get_args(hint)
+            if is_required and is_optional:
                 schema = cs.with_default_schema(schema, default=None)
-            fields[field.name] = cs.typed_dict_field(schema, validation_alias=to_camel(field.name), required=False)
+            fields[field.name] = cs.typed_dict_field(
+                schema, validation_alias=to_camel(field.name), required=is_required and not is_optional
+            )
     return cs.no_info_after_validator_function(lambda values: kind(**values), cs.typed_dict_schema(fields))
 
 
 def _read_error(plain: Any) -> BaseException | None:
     if plain is None:
         return None
-    return make_recorded_error(plain["type"], plain.get("message", ""), plain.get("origin"))
+    kind, message, origin = plain["type"], plain.get("message", ""), plain.get("origin")
+    if not (isinstance(kind, str) and isinstance(message, str) and isinstance(origin, str | None)):
+        raise ValueError("an error has a type and a message, which are texts")
+    return make_recorded_error(kind, message, origin)
 
 
 def _to_utc(moment: datetime) -> datetime:

@@ -15,11 +15,13 @@ from typing import Any
 from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.errors import TraceFormatError
+from ensemble_notebook.trace.codec.event_codec import event_to_plain
 from ensemble_notebook.trace.codec.record_reader import read_event, read_value
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.formats.agentensemble_import import import_events
+from ensemble_notebook.trace.formats.event_checks import check_events
 
-_SIGNS_OF_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
+_SIGNS_OF_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +65,11 @@ def read_trace_file(path: Path) -> SavedTrace:
         TraceFormatError: it is no trace, or not a whole one.
     """
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         raise TraceFormatError(f"{path} is no trace: it is no text in UTF-8.") from error
+    except RecursionError as error:
+        raise TraceFormatError(f"{path} is no trace: its values lie too deep in each other.") from error
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise TraceFormatError(
@@ -85,7 +89,9 @@ def read_trace_file(path: Path) -> SavedTrace:
 def _read_document(document: dict[str, Any], path: Path) -> SavedTrace:
     if "events" not in document:
         with _locate_damage(path, "taskTraces"):
-            return _fold_whole(import_events(document), None, None)
+            # Read as ours are, so that what is no text or number is found here.
+            imported = [read_event(event_to_plain(each), each.run_id) for each in import_events(document)]
+            return _fold_whole([each for each in imported if each is not None], None, None)
     with _locate_damage(path, "events"):
         run_id, plain_events = str(document["ensembleId"]), list(document["events"])
     events: list[Event] = []
@@ -105,14 +111,19 @@ def _fold_whole(
     events: Sequence[Event], cost: CostConfiguration | None, prices: Mapping[str, Price] | None
 ) -> SavedTrace:
     """The events, folded now, so that what is wrong in them shows here."""
+    check_events(events)
     fold = TraceFold.from_events(events, cost, prices)
     if fold.run is None:
         raise ValueError("no run has started")
     return SavedTrace(events=events, cost=cost, prices=prices, fold=fold)
 
 
+def _refuse_constant(name: str) -> None:
+    raise json.JSONDecodeError(f"{name} is no JSON", name, 0)
+
+
 def _read_price(span: dict[str, Any]) -> Price:
-    return Price(Decimal(span["costInput"]), Decimal(span["costOutput"]))
+    return Price(read_value(span["costInput"], Decimal), read_value(span["costOutput"], Decimal))
 
 
 @contextmanager
