@@ -32,9 +32,10 @@ from ensemble_notebook import (
     TaskInputPrepared,
     TaskStarted,
     ToolUse,
+    TurnStarted,
     ValidationError,
 )
-from tests.conformance.scene import done, of, run, scripted
+from tests.conformance.scene import done, of, run, run_cell, scripted
 
 RESEARCHER = Agent(role="Researcher", goal="Find facts", background="Careful and slow")
 WRITER = Agent(role="Writer", goal="Write well")
@@ -104,7 +105,7 @@ def test_e22_outputs_are_the_workers_in_completion_order_and_the_manager_s_last(
 
 def test_e22_workers_are_the_agents_of_the_tasks_where_no_others_are_given() -> None:
     cook = Agent(role="Cook", goal="Cook")
-    output = managed([send("Cook")], "End.", agents=[], tasks=[Task.of("Cook", agent=cook)]).run()
+    output = managed([send("Cook")], "End.", agents=(), tasks=[Task.of("Cook", agent=cook)]).run()
     assert [each.agent_role for each in output.task_outputs] == ["Cook", "Manager"]
 
 
@@ -327,6 +328,89 @@ def test_e25_a_required_worker_needs_a_successful_delegation() -> None:
     assert next(each.agent_role for each in error.completed_task_outputs) == "Writer"
     with pytest.raises(ConstraintViolationError, match=r"Hierarchical constraints violated \(2\): .*; "):
         managed("End.", limits=limits).run()
+
+
+def test_e25_a_manager_that_ends_too_early_is_told_what_is_missing_and_may_still_do_it() -> None:
+    limits = HierarchicalConstraints(required_workers=["Writer"], required_stages=[["Researcher"], ["Writer"]])
+    turns = [[send("Writer")], "Finished!", [send("Researcher")], [send("Writer")], "Now finished."]
+    output = managed(*turns, limits=limits).run()
+    assert output.raw == "Now finished."
+    (reminder,) = [each.prompt for each in of(output, TurnStarted) if each.prompt]
+    assert "Required worker 'Writer' was never delegated a task: the request was refused: " in reminder
+    assert "stage 1 is not yet complete" in reminder
+    assert not any(each.is_correction for each in of(output, TurnStarted))
+
+
+def test_e25_violations_tell_what_was_refused_and_what_failed() -> None:
+    limits = HierarchicalConstraints(required_workers=["Writer"], required_stages=[["Researcher"], ["Writer"]])
+    with pytest.raises(ConstraintViolationError, match=r"2 requests were refused: .*stage 1 .* \(2 times\)"):
+        managed([send("Writer"), send("Writer")], "Finished!", "Really finished!", limits=limits).run()
+    required = HierarchicalConstraints(required_workers=["Writer"])
+    with pytest.raises(
+        ConstraintViolationError, match=r"a task once, never with success: Agent 'Writer' failed: .*401"
+    ):
+        managed([send("Writer")], "Finished!", "Really!", limits=required, workers=scripted(Fail(401))).run()
+
+
+def test_e25_no_reminder_comes_once_the_manager_may_call_no_more_tools() -> None:
+    limits = HierarchicalConstraints(required_workers=["Researcher", "Writer"])
+    with pytest.raises(ConstraintViolationError) as caught:
+        managed([send("Writer")], "Finished!", "Asked again!", limits=limits, manager_max_iterations=1).run()
+    assert [each.prompt for each in of(caught.value.output, TurnStarted) if each.prompt] == []
+
+
+def test_e59_a_broken_policy_is_one_warning_of_the_run_however_often_it_is_asked() -> None:
+    def silent(request: DelegationRequest, context: DelegationContext) -> None:
+        """Forgets to answer."""
+
+    def confused(request: DelegationRequest, context: DelegationContext) -> DelegationPolicyResult:
+        raise KeyError(request.task_id)  # another text each time
+
+    for policy, fault in ((silent, "must return allow"), (confused, "failed: KeyError")):
+        output = peers([ask("Mate"), ask("Mate")], [ask("Mate")], "Done alone.", policies=[policy])
+        (warning,) = output.warnings
+        assert f"Policy '{policy.__name__}' {fault}" in warning
+        assert len(of(output, DelegationFailed)) == 3
+
+
+def test_e59_a_broken_policy_of_a_cell_is_a_warning_too() -> None:
+    names = {
+        "boss": scripted(Reply(calls=[ask("Mate")]), "Alone then."),
+        "mate": scripted("Helped."),
+        "rules": lambda request, context: None,
+    }
+    text = """
+agents:
+  Boss: {goal: Lead, llm: boss, allow_delegation: true}
+  Mate: {goal: Help, llm: mate}
+delegation_policies: [rules]
+tasks:
+  - {description: Lead on, agent: Boss}
+  - {description: Help out, agent: Mate}
+"""
+    output = run_cell(text, **names)
+    assert ["returned None" in each for each in output.warnings] == [True]
+
+
+def test_e59_a_guardrail_that_answers_with_something_else_is_a_warning_beside_its_objection() -> None:
+    bad = done("a", output_guardrails=[lambda output: 7])
+    with pytest.raises(TaskExecutionError) as caught:
+        run(bad)
+    (warning,) = caught.value.output.warnings
+    assert "must return None, True, a text or a GuardrailResult, and returned int" in warning
+
+
+def test_e59_a_store_that_fails_is_one_warning_for_each_thing_that_it_can_not_do() -> None:
+    class Lost:
+        def store(self, scope: str, entry: Any) -> None:
+            raise OSError("gone")
+
+        def retrieve(self, scope: str, query: str, limit: int) -> Any:
+            raise OSError("gone")
+
+    output = run(*(done(name, memory=("notes",)) for name in "abc"), memory=Lost())
+    assert len(output.warnings) == 2
+    assert all("'notes' could not be" in each for each in output.warnings)
 
 
 def test_e25_impossible_sets_and_other_workflows_are_warnings() -> None:

@@ -88,22 +88,33 @@ class AgentLoop:
         Raises:
             AgentExecutionError, MaxIterationsExceededError: as `run`.
         """
-        assert self._conversation is not None, "there is nothing to correct before `run`"
-        self._conversation.add_user_message(prompt)
-        return await self._work(self._conversation, task, is_correction=True, prompt=prompt)
+        return await self._go_on(prompt, task, is_correction=True)
 
-    async def _work(self, conversation: Conversation, task: SpanEmitter, **correction: Any) -> str:
-        """Turns until a text comes; the first one is a correction, where it is said to be."""
+    async def _work(self, conversation: Conversation, task: SpanEmitter, **facts: Any) -> str:
+        """Turns until a text comes; `facts` are of the first turn: what it is asked, whether it is a correction."""
         while True:
             self._turn_count += 1
-            with turn_span(self._request, task, self._turn_count, **correction) as turn:
+            with turn_span(self._request, task, self._turn_count, **facts) as turn:
                 reply = await self._llm.ask(conversation, turn)
                 self._note_cut(reply, task)
                 for call, answer in await self._run_tools(reply, conversation, turn):
                     conversation.add_tool_result(call, answer.text)
             if not reply.tool_calls:
                 return self._read_final_text(reply, task)
-            correction = {}
+            facts = {}
+
+    async def go_on(self, prompt: str, task: SpanEmitter) -> str:
+        """Go on with the conversation after its result, since there is more to do.
+
+        Raises:
+            AgentExecutionError, MaxIterationsExceededError: as `run`.
+        """
+        return await self._go_on(prompt, task)
+
+    async def _go_on(self, prompt: str, task: SpanEmitter, **facts: Any) -> str:
+        assert self._conversation is not None, "there is nothing to go on with before `run`"
+        self._conversation.add_user_message(prompt)
+        return await self._work(self._conversation, task, prompt=prompt, **facts)
 
     def _note_cut(self, reply: ModelReply, task: SpanEmitter) -> None:
         """Warn of a reply that was cut off, once for each reason (E58)."""

@@ -37,6 +37,8 @@ class AgentRequest:
         rate_limits: those of the task. The agent's own are read from the agent.
         approve: looks at each tool call in its span, and gives the call to make, which may be another one, or an
             answer instead; None lets all calls pass.
+        write_reminder: is asked once, when the agent has given its final text; where it gives a text, the agent is told
+            so and goes on.
         is_fallback: marks its turns and its result.
     """
 
@@ -51,6 +53,7 @@ class AgentRequest:
     max_retries: int | None = None
     rate_limits: tuple[RateLimit, ...] = ()
     approve: ToolGate | None = None
+    write_reminder: Callable[[], str | None] | None = None
     is_fallback: bool = False
 
 

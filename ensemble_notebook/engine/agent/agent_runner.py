@@ -18,6 +18,7 @@ from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+from ensemble_notebook.errors import AgentExecutionError, summarize_error
 
 
 class AgentRunner:
@@ -90,6 +91,8 @@ class AgentRunner:
         if watch is not None:
             watch(loop)
         text, value = await loop.run(user_prompt, task), None
+        if request.write_reminder is not None and loop.tool_call_count < agent.max_iterations:
+            text = await self._remind(request.write_reminder(), text, loop, task)
         if output_format is not None:
             corrector = ReplyCorrector(request, output_format, loop, self._caller)
             text, value = await corrector.read(text, task)
@@ -100,6 +103,19 @@ class AgentRunner:
             tool_call_count=loop.tool_call_count,
             is_fallback=request.is_fallback,
         )
+
+    async def _remind(self, reminder: str | None, text: str, loop: AgentLoop, task: SpanEmitter) -> str:
+        """The final text once the agent was told what is missing; its first one where nothing is.
+
+        A model that fails now has answered before, so its answer stands, and whoever asked for more looks at it.
+        """
+        if reminder is None:
+            return text
+        try:
+            return await loop.go_on(reminder, task)
+        except AgentExecutionError as error:
+            task.emit(Warned, message=f"What was missing could not be asked for: {summarize_error(error)}")
+            return text
 
     def _get_toolbox(self, entries: tuple[object, ...]) -> Toolbox:
         key = tuple(map(id, entries))

@@ -14,17 +14,17 @@ from ensemble_notebook.engine.events.event_stream import SpanEmitter
 
 
 @contextmanager
-def turn_span(request: AgentRequest, task: SpanEmitter, number: int, **correction: Any) -> Iterator[SpanEmitter]:
+def turn_span(request: AgentRequest, task: SpanEmitter, number: int, **facts: Any) -> Iterator[SpanEmitter]:
     """Emit the start and the end of a turn around what is done in it.
 
     Args:
         request: what the agent works on.
         task: the span around the turn.
         number: of the turn, from 1.
-        correction: the facts of `TurnStarted` that only a correction has.
+        facts: of `TurnStarted`, where it goes on after a result: the prompt, and whether it is a correction.
     """
     turn = task.child()
-    turn.emit(TurnStarted, agent=request.agent.role, iteration=number, is_fallback=request.is_fallback, **correction)
+    turn.emit(TurnStarted, agent=request.agent.role, iteration=number, is_fallback=request.is_fallback, **facts)
     status = SpanStatus.ERROR
     try:
         yield turn

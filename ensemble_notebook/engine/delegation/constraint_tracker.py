@@ -22,6 +22,7 @@ class ConstraintTracker:
         self._stage_of = {normalize_role(role): number for number, stage in enumerate(self._stages) for role in stage}
         self._approved: Counter[str] = Counter()
         self._completed: set[str] = set()
+        self._refusals: dict[str, Counter[str]] = {}
 
     def find_objection(self, role: str) -> str | None:
         """Why nothing may be delegated to this worker now; None where it may. Changes nothing."""
@@ -47,6 +48,10 @@ class ConstraintTracker:
         """A delegation to this worker has come to an answer."""
         self._completed.add(normalize_role(role))
 
+    def note_refused(self, role: str, reason: str) -> None:
+        """A delegation to this worker was refused, or has failed."""
+        self._refusals.setdefault(normalize_role(role), Counter())[reason] += 1
+
     def list_violations(self) -> tuple[str, ...]:
         """What the manager has left undone, one sentence for each required worker."""
         return tuple(
@@ -56,8 +61,19 @@ class ConstraintTracker:
         )
 
     def _describe_violation(self, role: str) -> str:
-        asked = self._approved[normalize_role(role)]
-        if not asked:
-            return f"Required worker {role!r} was never delegated a task"
-        times = "once" if asked == 1 else f"{asked} times"
-        return f"Required worker {role!r} was delegated a task {times}, never with success"
+        asked, refusals = self._approved[normalize_role(role)], self._refusals.get(normalize_role(role), Counter())
+        told = "; ".join(
+            f"{reason} ({_count_times(count)})" if count > 1 else reason for reason, count in refusals.items()
+        )
+        if asked:
+            text = f"Required worker {role!r} was delegated a task {_count_times(asked)}, never with success"
+            return f"{text}: {told}" if told else text
+        text = f"Required worker {role!r} was never delegated a task"
+        if not told:
+            return text
+        count = refusals.total()
+        return f"{text}: {'the request was' if count == 1 else f'{count} requests were'} refused: {told}"
+
+
+def _count_times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -27,6 +27,7 @@ from ensemble_notebook.engine.delegation.delegated_task import DelegatedTask, ru
 from ensemble_notebook.engine.delegation.delegation_policies import DelegationRefused, apply_policy
 from ensemble_notebook.engine.delegation.delegators import Delegator
 from ensemble_notebook.engine.delegation.team_members import TeamMembers
+from ensemble_notebook.engine.events.broken_callables import BrokenCallables
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_abandonment import abandonment_in
@@ -45,6 +46,7 @@ class DelegationServices:
         agent_runner: does the work.
         caller: calls the policies.
         clock: tells durations.
+        broken_callables: of the run.
         admission: lets one request at a time be looked at, in the order in which they were made, so that what guards,
             constraints and policies count is what they see. The work itself goes on side by side.
     """
@@ -55,6 +57,7 @@ class DelegationServices:
     agent_runner: AgentRunner
     caller: FunctionCaller
     clock: Clock
+    broken_callables: BrokenCallables
     admission: asyncio.Lock
 
 
@@ -126,12 +129,21 @@ class DelegationCall:
         async with services.admission:
             self._check_request()
             for policy in services.policies:
-                changed = await apply_policy(policy, self._request, context, services.caller)
+                changed = await self._ask_policy(policy, context)
                 if changed is not self._request:
                     role = services.team.spell_role(changed.agent_role)
                     self._request = replace(changed, task_id=self._request.task_id, agent_role=role)
                     self._check_request()
             delegator.note_approved(self._request.agent_role)
+
+    async def _ask_policy(self, policy: DelegationPolicy | Any, context: DelegationContext) -> DelegationRequest:
+        try:
+            return await apply_policy(policy, self._request, context, self._services.caller)
+        except DelegationRefused as refusal:
+            if refusal.error is not None:
+                message = f"{refusal.reason}. What it was asked about is refused."
+                self._services.broken_callables.warn_once(("policy", id(policy)), message, self._span)
+            raise
 
     def _check_request(self) -> None:
         request = self._request
@@ -150,6 +162,7 @@ class DelegationCall:
     def _fail(self, reason: str, status: SpanStatus, error: BaseException | None) -> ToolAnswer:
         response = self._make_response(DelegationStatus.FAILURE, errors=(reason,))
         self._span.emit(DelegationFailed, request=self._request, response=response, status=status, error=error)
+        self._delegator.note_refused(self._request.agent_role, reason)
         return ToolAnswer(f"Error: {reason}", ToolOutcome.FAILURE)
 
     def _make_response(self, status: DelegationStatus, **facts: Any) -> DelegationResponse:

@@ -19,6 +19,7 @@ from ensemble_notebook.engine.delegation.delegated_task import DelegatedTask
 from ensemble_notebook.engine.delegation.delegation_call import DelegationCall, DelegationServices
 from ensemble_notebook.engine.delegation.delegators import Delegator, PeerDelegator
 from ensemble_notebook.engine.delegation.team_members import TeamMembers, quote_roles
+from ensemble_notebook.engine.events.broken_callables import BrokenCallables
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.review.task_gates import TaskGates
@@ -42,6 +43,7 @@ class DelegationTools:
         gates: TaskGates,
         caller: FunctionCaller,
         clock: Clock,
+        broken_callables: BrokenCallables,
     ) -> None:
         self._services = DelegationServices(
             policies=spec.delegation_policies,
@@ -50,6 +52,7 @@ class DelegationTools:
             agent_runner=agent_runner,
             caller=caller,
             clock=clock,
+            broken_callables=broken_callables,
             admission=asyncio.Lock(),
         )
         self._gates = gates

@@ -40,6 +40,9 @@ class Delegator(Protocol):
     def note_approved(self, role: str) -> None:
         """It has asked this one, and the work begins."""
 
+    def note_refused(self, role: str, reason: str) -> None:
+        """What it asked of this one was refused, or has failed."""
+
     def note_completed(self, output: TaskOutput) -> None:
         """The work is done."""
 
@@ -68,6 +71,9 @@ class PeerDelegator:
 
     def note_approved(self, role: str) -> None:
         """Nothing is counted."""
+
+    def note_refused(self, role: str, reason: str) -> None:
+        """Nothing is kept: nobody has to be asked."""
 
     def note_completed(self, output: TaskOutput) -> None:
         """Nothing is kept: it is part of the delegator's own work."""

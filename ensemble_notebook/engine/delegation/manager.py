@@ -74,9 +74,22 @@ class Manager:
     def note_approved(self, role: str) -> None:
         self._tracker.note_approved(role)
 
+    def note_refused(self, role: str, reason: str) -> None:
+        self._tracker.note_refused(role, reason)
+
     def note_completed(self, output: TaskOutput) -> None:
         self._tracker.note_completed(output.agent_role)
         self.delegated.append(output)
+
+    def write_reminder(self) -> str | None:
+        """What it is told when it says that it is done and is not; None where it is."""
+        if not (violations := self._tracker.list_violations()):
+            return None
+        lines = "\n".join(f"- {each}" for each in violations)
+        return (
+            f"You are not done yet: these constraints are not met.\n{lines}\n\n"
+            f"Delegate what is missing now with {self.tool}, then give your final answer again, complete."
+        )
 
     def check_constraints(self) -> None:
         """It says that it is done: everybody who was required has delivered.

@@ -9,17 +9,25 @@ from typing import Any, Literal
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.guardrail import GuardrailResult
 from ensemble_notebook.domain.events import GuardrailEnded, GuardrailStarted
+from ensemble_notebook.engine.events.broken_callables import BrokenCallables
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import GuardrailViolationError, summarize_error
 
-Kind = Literal["input", "output"]
+GuardrailKind = Literal["input", "output"]
 
 
 async def run_guardrails(
-    kind: Kind, guardrails: Sequence[Callable[..., Any]], subject: Any, caller: FunctionCaller, task: SpanEmitter
+    kind: GuardrailKind,
+    guardrails: Sequence[Callable[..., Any]],
+    subject: Any,
+    caller: FunctionCaller,
+    task: SpanEmitter,
+    broken_callables: BrokenCallables,
 ) -> None:
     """Ask the guardrails about the `TaskInput` or `TaskOutput` of a task, in order.
+
+    A guardrail whose answer has a wrong shape objects, and is warned of (E59).
 
     Raises:
         GuardrailViolationError: the first objection; a guardrail that raises objects, too.
@@ -30,7 +38,11 @@ async def run_guardrails(
         span.emit(GuardrailStarted, kind=kind, name=name)
         cause: Exception | None = None
         try:
-            objection = _read_objection(await caller.call(f"guardrail {name}", guardrail, subject))
+            answer = await caller.call(f"guardrail {name}", guardrail, subject)
+            objection = _read_objection(answer)
+            if objection is not None and not isinstance(answer, bool | str | GuardrailResult):
+                message = f"Guardrail {name!r} is broken: {objection}. That counts as an objection."
+                broken_callables.warn_once(("guardrail", id(guardrail)), message, task)
         except asyncio.CancelledError:
             span.emit(GuardrailEnded, status=SpanStatus.CANCELLED)
             raise

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore
-from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted, Warned
+from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.engine.events.broken_callables import BrokenCallables
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import summarize_error
@@ -23,9 +24,10 @@ class TaskMemory:
     What a store gives is anybody's, too, so it is looked at before it is believed.
     """
 
-    def __init__(self, store: MemoryStore | None, caller: FunctionCaller) -> None:
+    def __init__(self, store: MemoryStore | None, caller: FunctionCaller, broken_callables: BrokenCallables) -> None:
         self._store = store
         self._caller = caller
+        self._broken_callables = broken_callables
 
     async def read(
         self, scopes: Sequence[str], query: str, task: SpanEmitter, limit_s: float | None
@@ -70,7 +72,8 @@ class TaskMemory:
             span.emit(MemoryEnded, status=SpanStatus.ERROR, count=0, error=error)
             verb = "be read" if operation == "retrieve" else "be written"
             reason = f"no answer within {limit_s:g} s" if limit.expired() else summarize_error(error)
-            task.emit(Warned, message=f"The memory {name!r} could not {verb} for task {task.task!r}: {reason}")
+            message = f"The memory {name!r} could not {verb} for task {task.task!r}: {reason}"
+            self._broken_callables.warn_once((operation, name), message, task)
             return ()
         span.emit(MemoryEnded, status=SpanStatus.OK, count=len(entries))
         return entries

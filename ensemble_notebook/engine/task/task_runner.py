@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import TaskFellBack, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
@@ -26,6 +27,7 @@ from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.delegation.delegation_tools import DelegationTools
 from ensemble_notebook.engine.delegation.manager import Manager
 from ensemble_notebook.engine.delegation.team_members import TeamMembers
+from ensemble_notebook.engine.events.broken_callables import BrokenCallables
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_abandonment import PreviousOutputKept, TaskAbandoned
@@ -36,7 +38,7 @@ from ensemble_notebook.engine.review.task_gates import TaskGates
 from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
 from ensemble_notebook.engine.specs.revision import Revision
 from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.engine.task.guardrails import run_guardrails
+from ensemble_notebook.engine.task.guardrails import GuardrailKind, run_guardrails
 from ensemble_notebook.engine.task.handler_runner import run_handler
 from ensemble_notebook.engine.task.task_memory import TaskMemory
 from ensemble_notebook.engine.task.task_request_builder import TaskRequestBuilder
@@ -82,11 +84,14 @@ class TaskRunner:
         account = None if spec.budget is None else open_account(spec.budget)
         limits = RequestLimits(account, [spec.rate_limit], spec.pricing, clock)
         self._agent_runner = AgentRunner(self._models, caller, limits, streams=spec.streams, draw=draw)
-        self._memory = TaskMemory(spec.memory, caller)
+        self._broken_callables = BrokenCallables()
+        self._memory = TaskMemory(spec.memory, caller, self._broken_callables)
         self.review_queue = ReviewQueue(spec.review_handler, caller, exit_early)
         self._gates = TaskGates(self.review_queue, spec.review_policy)
         team = TeamMembers(spec.graph.team)
-        delegation_tools = DelegationTools(spec, team, self._agent_runner, self._gates, caller, clock)
+        delegation_tools = DelegationTools(
+            spec, team, self._agent_runner, self._gates, caller, clock, self._broken_callables
+        )
         self._manager = Manager(spec, team) if spec.graph.managed else None
         self._requests = TaskRequestBuilder(self._inputs, self._gates, delegation_tools, self._manager, caller)
 
@@ -131,8 +136,7 @@ class TaskRunner:
             resolved = await self._gates.ask_before(resolved, span)
         work = TaskWork(resolved, memory, span, self.revisions)
         if task.input_guardrails:
-            checks = run_guardrails("input", task.input_guardrails, work.make_input(self._inputs), self._caller, span)
-            await work.deadline.limit(checks, "its input guardrails")
+            await self._run_guardrails(work, "input", work.make_input(self._inputs))
         return work
 
     async def _attempt(self, work: TaskWork, started: float) -> tuple[TaskOutput, str | None]:
@@ -154,7 +158,7 @@ class TaskRunner:
         for retries_left in range(node.task.max_guardrail_retries, -1, -1):
             output = await self._produce(work, node.agent, node.llm, started)
             try:
-                await self._check_output(work, output)
+                await self._run_guardrails(work, "output", output)
             except GuardrailViolationError as objection:
                 if not retries_left:
                     raise
@@ -173,7 +177,7 @@ class TaskRunner:
         work.deadline.renew()
         try:
             output = await self._produce(work, fallback, work.node.fallback_llm, started, is_fallback=True)
-            await self._check_output(work, output)
+            await self._run_guardrails(work, "output", output)
         except (TaskAbandoned, BudgetExceededError):
             raise
         except Exception as error:
@@ -192,11 +196,11 @@ class TaskRunner:
             tool_call_count=work.tool_call_count,
         )
 
-    async def _check_output(self, work: TaskWork, output: TaskOutput) -> None:
-        guardrails = work.node.task.output_guardrails
-        if guardrails:
-            checks = run_guardrails("output", guardrails, output, self._caller, work.span)
-            await work.deadline.limit(checks, "its output guardrails")
+    async def _run_guardrails(self, work: TaskWork, kind: GuardrailKind, subject: TaskInput | TaskOutput) -> None:
+        task = work.node.task
+        if guardrails := task.input_guardrails if kind == "input" else task.output_guardrails:
+            checks = run_guardrails(kind, guardrails, subject, self._caller, work.span, self._broken_callables)
+            await work.deadline.limit(checks, f"its {kind} guardrails")
 
     async def _ask_after(self, work: TaskWork, output: TaskOutput) -> tuple[TaskOutput, str | None]:
         """The output that the reviewer leaves, and the feedback with which it is to be redone, or None."""
