@@ -61,7 +61,7 @@ def load_client() -> None:
     chat_openai.load_client()
 
 
-STEPS: Final[Sequence[Callable[[], object]]] = (
+IMPORTS: Final[Sequence[Callable[[], object]]] = (
     *(partial(importlib.import_module, name) for name in _MODULES),
     load_client,
 )
@@ -72,28 +72,28 @@ class WarmUp:
 
     Args:
         shell: of the kernel.
-        steps: what to do, in order; one that fails is left to whoever needs it.
+        imports: what to do, in order; one that fails is left to whoever needs it.
     """
 
-    def __init__(self, shell: InteractiveShell, steps: Sequence[Callable[[], object]] = STEPS) -> None:
+    def __init__(self, shell: InteractiveShell, imports: Sequence[Callable[[], object]] = IMPORTS) -> None:
         self._shell = shell
-        self._steps = steps
+        self._imports = imports
         self._is_stopped = False
         self._is_resting = threading.Event()
         self._rested_at = self._yields_until = 0.0
         self._thread: threading.Thread | None = None
-        self._callbacks = {"pre_execute": self._notice_cell, "post_execute": self._notice_rest}
+        self._notices = {"pre_execute": self._notice_cell, "post_execute": self._notice_rest}
         if getattr(shell, "kernel", None) is not None:
-            for event, callback in self._callbacks.items():
-                shell.events.register(event, callback)
+            for event, notice in self._notices.items():
+                shell.events.register(event, notice)
 
     def stop(self) -> None:
         """Begin no further step and give way no more; a step that is going on ends by itself. May be called twice."""
         self._is_stopped = True
         self._is_resting.set()
-        for event, callback in self._callbacks.items():
+        for event, notice in self._notices.items():
             with suppress(ValueError):  # they are not there
-                self._shell.events.unregister(event, callback)
+                self._shell.events.unregister(event, notice)
 
     def find_spec(self, _name: str, _path: Any = None, _target: Any = None) -> None:
         """Called by Python before each module that is imported; finds none, but gives way to a cell that has begun."""
@@ -116,7 +116,7 @@ class WarmUp:
     def _work(self) -> None:
         sys.meta_path.insert(0, self)
         try:
-            for step in self._steps:
+            for step in self._imports:
                 if not self._wait_for_rest():
                     break
                 try:
