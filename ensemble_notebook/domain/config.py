@@ -11,8 +11,8 @@ class Config:
     """Settings of this process, for all runs that say nothing else; ``ensemble_notebook.config`` is the one there is.
 
     Attributes:
-        capture_mode: ``"metadata"`` (no text at all), ``"off"``, ``"standard"`` or ``"full"``, in any case; None: as the
-            environment says.
+        capture_mode: ``"metadata"`` (no text at all), ``"off"``, ``"standard"`` or ``"full"``, in any case; None: what
+            the environment says.
         max_table_chars: characters of a table in a prompt; rows that do not fit are left out, and said so (E47).
 
     Raises:

@@ -66,6 +66,7 @@ SOURCES: Final = {
     "E71": (OWN,),
     "E57": (OWN,),
     "E58": (OWN,),
+    "E59": (OWN,),
     "E64": (OWN,),
     "E65": (OWN,),
     "E67": (OWN,),
