@@ -14,6 +14,8 @@ class Config:
         capture_mode: ``"metadata"`` (no text at all), ``"off"``, ``"standard"`` or ``"full"``, in any case; None: what
             the environment says.
         max_table_chars: characters of a table in a prompt; rows that do not fit are left out, and said so (E47).
+        langsmith: whether variables of the environment that switch on LangChain's tracing (``LANGSMITH_TRACING`` and
+            the like) have their effect in runs (E68).
 
     Raises:
         ValueError: `max_table_chars` is set to something else than a whole number >= 0.
@@ -21,6 +23,7 @@ class Config:
 
     capture_mode: str | None = None
     max_table_chars: int = 8000
+    langsmith: bool = False
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse at once what would fail in the next run."""

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final
 
+from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
@@ -26,6 +27,7 @@ from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableE
 from ensemble_notebook.ensemble.run_errors import make_run_error
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, TaskExecutionError, make_users_traceback
+from ensemble_notebook.models.langchain.tracing import no_tracing_by_environment
 from ensemble_notebook.trace.exporters import export_trace
 
 logger = logging.getLogger(__name__)
@@ -174,7 +176,8 @@ class RunHandle:
         if self._is_cancelled:
             loop.call_soon(self._stop_driver)
         try:
-            await driver.run()
+            async with contextlib.nullcontext() if config.langsmith else no_tracing_by_environment():
+                await driver.run()
         finally:
             if timer is not None:
                 timer.cancel()

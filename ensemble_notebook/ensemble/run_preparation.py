@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.cost import Pricing
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
@@ -33,6 +34,7 @@ from ensemble_notebook.ensemble.cost_estimation import find_price_problems
 from ensemble_notebook.ensemble.run_inputs import list_tasks, list_texts, merge_inputs, write_inputs
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, did_you_mean, get_state, summarize_error
+from ensemble_notebook.models.langchain.tracing import find_tracing_variable
 from ensemble_notebook.trace.capture import resolve_capture_mode
 from ensemble_notebook.trace.folding.prices import calculate_price
 
@@ -115,7 +117,7 @@ def make_run_spec(
         inputs=values,
         max_concurrency=ensemble.max_concurrency,
         warnings=(*warnings, *cut_warnings, *find_resolved_role_warnings(run_graph)),
-        streams=setting.streams or wants_tokens((*ensemble.listeners, *setting.listeners)),
+        streams=setting.streams or wants_tokens(ensemble.listeners) or wants_tokens(setting.listeners, default=True),
         memory=_make_memory(ensemble, graph),
         capture_mode=capture_mode,
         text_filter=text_filter,
@@ -129,6 +131,7 @@ def make_run_spec(
         constraints=None if constraints is None else resolve_constraints(constraints, run_graph),
         manager_prompt=ensemble.manager_prompt,
         replayed_from=None if setting.replay is None else Path(setting.replay).name,
+        notes=tuple(_list_notes()),
     )
 
 
@@ -145,6 +148,16 @@ def _check_textless(ensemble: EnsembleDefinition, graph: Graph, setting: RunSett
         )
     if ensemble.memory is not None and any(node.task.memory for node in graph.all_tasks):
         yield "The memory keeps texts in its own store, as it was asked to; capture_mode metadata does not change that."
+
+
+def _list_notes() -> Iterator[str]:
+    """What somebody should know before the run does anything."""
+    variable = find_tracing_variable()
+    if variable is not None and not config.langsmith:
+        yield (
+            f"{variable} is set, and has no effect here: a run contacts its models and nobody else. "
+            f"ensemble_notebook.config.langsmith = True lets LangChain's tracing through."
+        )
 
 
 def _list_agents(ensemble: EnsembleDefinition, graph: Graph) -> list[Agent]:

@@ -70,6 +70,7 @@ SOURCES: Final = {
     "E64": (OWN,),
     "E65": (OWN,),
     "E67": (OWN,),
+    "E68": (OWN,),
     "T1": (ENGINE,),
     "T2": (OWN,),
     "T3": (OWN,),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, Literal
 
+# Among the enums for whoever looks here; the seam, which tool calls pass, may not look up to definitions.
+from ensemble_notebook.domain.seams.chat_port import ToolOutcome as ToolOutcome  # noqa: PLC0414 - so that it is exported
+
 
 class Workflow(StrEnum):
     """How the tasks of an ensemble or a phase follow each other."""
@@ -70,14 +73,6 @@ class SpanStatus(StrEnum):
     ERROR = "error"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
-
-
-class ToolOutcome(StrEnum):
-    """How a requested tool call ended (T1)."""
-
-    SUCCESS = "success"
-    FAILURE = "failure"
-    SKIPPED_MAX_ITERATIONS = "skipped_max_iterations"
 
 
 class CaptureMode(StrEnum):

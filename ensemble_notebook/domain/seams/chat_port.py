@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
-from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.outputs.record import Record
 
@@ -36,6 +36,14 @@ class ToolCall(Record):
     id: str
     name: str
     arguments: Any
+
+
+class ToolOutcome(StrEnum):
+    """How a requested tool call ended (T1)."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    SKIPPED_MAX_ITERATIONS = "skipped_max_iterations"
 
 
 @dataclass(frozen=True, slots=True)

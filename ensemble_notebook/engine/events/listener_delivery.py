@@ -20,9 +20,9 @@ DRAIN_LIMIT_S: Final = 5.0
 logger = logging.getLogger(__name__)
 
 
-def wants_tokens(listeners: Sequence[Any]) -> bool:
-    """True when some listener asks for replies to be streamed (E17)."""
-    return any(getattr(listener, "wants_tokens", False) for listener in listeners)
+def wants_tokens(listeners: Sequence[Any], *, default: bool = False) -> bool:
+    """True when some listener asks for replies to be streamed (E17); `default` is what one means that says nothing."""
+    return any(getattr(listener, "wants_tokens", default) for listener in listeners)
 
 
 class ListenerDelivery:

@@ -62,7 +62,12 @@ class CellReviewer:
         has_timeline: a timeline is going to be shown, whose buttons may work.
         has_console: somebody waits in `attend`, so that there can be a prompt.
         is_asked: False where the ensemble has a handler of its own, which is asked instead.
+
+    Attributes:
+        wants_tokens: replies are not streamed for it.
     """
+
+    wants_tokens: Final = False
 
     def __init__(self, *, has_timeline: bool, has_console: bool, is_asked: bool = True) -> None:
         self.is_asked = is_asked
