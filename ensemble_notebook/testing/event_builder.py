@@ -148,11 +148,13 @@ class EventBuilder(DelegationWriter, OperationWriter):
 
     @contextmanager
     def startup(self, subject: str) -> Iterator[None]:
-        """A model is loaded, fetched or started (E57)."""
-        scope, began_s = self._child(), self.now_s
+        """A model is loaded, fetched or started, for the task that we are in, if we are in one (E57)."""
+        scope, began_s, around = self._child(self._run), self.now_s, tuple(self._scope.outwards())
 
         def end(status: SpanStatus) -> None:
             waited_s = self.now_s - began_s
+            for each in around:
+                each.startup_s += waited_s
             self._emit(ev.WaitEnded, cause="startup", waited_s=waited_s, status=status, error=scope.error)
 
         with self._inside(scope):

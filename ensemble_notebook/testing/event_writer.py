@@ -27,6 +27,8 @@ class OpenSpan:
         contains_failure: what fails in it does not fail what is around it, as in a tool call.
         is_fallback: a fallback agent has taken over.
         reply: the last text that a model gave in it. tool_calls: how many were executed in it. output: of a task.
+        worked_s: of a task: its own time (E50), of all its attempts that are over.
+        startup_s: of a task: how long it has waited for a model to be made ready, in this attempt.
     """
 
     span_id: str
@@ -42,6 +44,8 @@ class OpenSpan:
     reply: str | None = None
     tool_calls: int = 0
     output: TaskOutput | None = None
+    worked_s: float = 0.0
+    startup_s: float = 0.0
 
     def outwards(self) -> Iterator[OpenSpan]:
         """This one and those around it, without the run."""

@@ -33,6 +33,7 @@ def find_violations(trace: ExecutionTrace, spans: Iterable[Span] | None = None) 
         *_check_endings(trace),
         *_check_places(by_id),
         *_check_times(by_id),
+        *_check_durations(trace),
         *_check_errors(by_id.values()),
         *_check_usage(trace.events, by_id),
         *_check_sums(trace, by_id),
@@ -104,6 +105,24 @@ def _check_times(spans: Mapping[str, Span]) -> Iterator[str]:
         for before, after in pairwise(span.active_intervals):
             if (before.end_ms or 0.0) > after.start_ms + TOLERANCE_MS:
                 yield f"span {span.span_id} goes on before it was over"
+
+
+def _check_durations(trace: ExecutionTrace) -> Iterator[str]:
+    """A task has one duration, which is no longer than the time in which it was not over (E50)."""
+    said = {event.span_id: event for event in trace.events if isinstance(event, ev.TaskCompleted)}
+    for span in trace.spans:
+        if span.own_ms is None:
+            continue
+        around_ms = sum((each.end_ms or 0.0) - each.start_ms for each in span.active_intervals)
+        if not 0 <= span.own_ms <= around_ms + TOLERANCE_MS:
+            yield f"task {span.span_id} took {span.own_ms} ms in {around_ms} ms"
+        completed = said.get(span.span_id)
+        if completed is None or completed.duration is None or span.status is not SpanStatus.OK:
+            continue
+        if completed.output.duration != completed.duration:
+            yield f"task {span.span_id} took {completed.duration}, and {completed.output.duration} as its output says"
+        if abs(completed.duration.total_seconds() * 1000 - span.own_ms) > TOLERANCE_MS:
+            yield f"task {span.span_id} took {completed.duration}, and {span.own_ms} ms as its span says"
 
 
 def _is_inside(span: Span, parent: Span) -> bool:

@@ -106,8 +106,11 @@ class DelegationWriter(CallWriter):
         role, started_s = self._roles[scope.task or ""], self.now_s
 
         def end(status: SpanStatus) -> None:
+            scope.worked_s += self.now_s - started_s - scope.startup_s
+            duration = timedelta(seconds=scope.worked_s)
             if status is not SpanStatus.OK:
-                self._emit(ev.TaskFailed, agent=self._role, error=scope.error or KeyboardInterrupt(), status=status)
+                error = scope.error or KeyboardInterrupt()
+                self._emit(ev.TaskFailed, agent=self._role, error=error, status=status, duration=duration)
                 return
             scope.output = TaskOutput(
                 name=scope.task or "",
@@ -115,13 +118,13 @@ class DelegationWriter(CallWriter):
                 task_description=description,
                 agent_role=self._role,
                 completed_at=self.now,
-                duration=timedelta(seconds=self.now_s - started_s),
+                duration=duration,
                 tool_call_count=scope.tool_calls,
             )
-            self._emit(ev.TaskCompleted, output=scope.output)
+            self._emit(ev.TaskCompleted, output=scope.output, duration=duration)
 
         with self._inside(scope):
-            scope.end = end
+            scope.end, scope.startup_s = end, 0.0
             self._emit(ev.TaskStarted, agent=role, description=description, **place)
             system = "" if role == HANDLER_ROLE else f"You are {role}."
             self._emit(ev.TaskInputPrepared, system_prompt=system, user_prompt=prompt or description, context=context)

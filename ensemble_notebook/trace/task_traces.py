@@ -207,6 +207,11 @@ class TaskTrace(SpanView):
     capture_mode: CaptureMode = CaptureMode.OFF
 
     @property
+    def duration(self) -> timedelta | None:
+        """Its own time, in all its attempts (E50); None before the end, and for what never ran."""
+        return None if self.span.own_ms is None else timedelta(milliseconds=self.span.own_ms)
+
+    @property
     def agent(self) -> str:
         """The role of the agent that it was given to; ``"Handler"`` for a handler."""
         return self.span.agent or ""

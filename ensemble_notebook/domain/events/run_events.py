@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, PhaseStatus, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import Budget
@@ -146,22 +147,30 @@ class TaskFellBack(Event):
 
 @event
 class TaskCompleted(Event):
-    """A task has its output."""
+    """A task has its output.
+
+    `duration` is the union of the intervals in which the task, or agents on its behalf, worked or waited for a model, a
+    tool, a limit or a person: not its queue, not a startup, not the time in which it was over until its phase was sent
+    back (E50). It is the output's, too; None in files of 0.1.0.
+    """
 
     output: TaskOutput
+    duration: timedelta | None = None
 
 
 @event
 class TaskFailed(Event):
-    """A task ended without output; `status` is ERROR or CANCELLED."""
+    """A task ended without output; `status` is ERROR or CANCELLED, `duration` as of `TaskCompleted`."""
 
     agent: str
     error: BaseException
     status: SpanStatus
+    duration: timedelta | None = None
 
 
 @event
 class TaskSkipped(Event):
-    """A task will not run."""
+    """A task will not run, or not go on; `duration` as of `TaskCompleted`, None where it has never run."""
 
     reason: str
+    duration: timedelta | None = None

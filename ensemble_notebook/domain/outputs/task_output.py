@@ -27,7 +27,8 @@ class TaskOutput(Record):
         task_description: resolved.
         agent_role: who did it; ``"Handler"`` for a task with a handler.
         completed_at: UTC.
-        duration: start to completion.
+        duration: how long it, or agents on its behalf, worked or waited for a model, a tool, a limit or a person, in
+            all its attempts (E50). Not its queue, nor a startup.
         tool_call_count: executed tool calls.
         parsed_output: the value behind the text, where there is one: what a handler returned, or the
             ``structured_output`` of its `ToolResult`.

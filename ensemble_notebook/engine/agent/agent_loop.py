@@ -169,7 +169,8 @@ class AgentLoop:
     async def _execute(self, call: ToolCall, conversation: Conversation, turn: SpanEmitter) -> ToolAnswer:
         span = self._emit_started(call, turn)
         try:
-            answer = await self._get_answer(call, conversation, span)
+            with span.timer.tool_call():
+                answer = await self._get_answer(call, conversation, span)
         except asyncio.CancelledError as stopped:
             self._emit_completed(span, call, SpanStatus.CANCELLED, None, "", stopped)
             raise

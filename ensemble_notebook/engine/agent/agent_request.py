@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
@@ -79,21 +78,14 @@ class WorkResult:
     is_fallback: bool = False
 
     def to_output(
-        self,
-        name: str,
-        description: str,
-        *,
-        completed_at: datetime,
-        duration: timedelta,
-        tool_call_count: int | None = None,
+        self, name: str, description: str, span: SpanEmitter, *, tool_call_count: int | None = None
     ) -> TaskOutput:
-        """The output of the task with this name and resolved description.
+        """The output of the task with this name and resolved description, as of now; its end is still to come.
 
         Args:
             name: of the task.
             description: of the task, resolved.
-            completed_at: when it ended.
-            duration: of the whole task.
+            span: of the task.
             tool_call_count: of the whole task, where more than this work belongs to it.
         """
         return TaskOutput(
@@ -101,8 +93,8 @@ class WorkResult:
             raw=self.text,
             task_description=description,
             agent_role=self.role,
-            completed_at=completed_at,
-            duration=duration,
+            completed_at=span.stream.now(),
+            duration=span.timer.duration,
             tool_call_count=self.tool_call_count if tool_call_count is None else tool_call_count,
             parsed_output=self.value,
             from_fallback=self.is_fallback,

@@ -33,8 +33,10 @@ class PreparedModels:
         for preparation in self._preparations.values():
             preparation.cancel()
 
-    async def get(self, llm: Any, agent: Agent, description: str) -> ChatPort:
+    async def get(self, llm: Any, agent: Agent, description: str, task: SpanEmitter) -> ChatPort:
         """The port of a model, for an agent that works on the task of this description.
+
+        Until there is one, the time of `task` stands still: a model is made ready once for all (E50, E57).
 
         Raises:
             AgentExecutionError: the model can't be had.
@@ -45,7 +47,8 @@ class PreparedModels:
             preparation = self._preparations[key] = asyncio.ensure_future(await_safely(self._prepare(llm)))
         try:
             # Shielded, since others wait for the same model: a task that is cancelled must not end it for them.
-            return await asyncio.shield(preparation)
+            with task.timer.starting_up():
+                return await asyncio.shield(preparation)
         except EnsembleError:
             raise
         except Exception as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from ensemble_notebook.domain.config import config
@@ -21,7 +20,6 @@ from ensemble_notebook.engine.agent.agent_runner import AgentRunner
 from ensemble_notebook.engine.agent.prompts import write_system_prompt, write_user_prompt
 from ensemble_notebook.engine.agent.structured_output import OutputFormat, get_output_format
 from ensemble_notebook.engine.agent.toolbox import EngineTool
-from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_lifecycle import run_unplanned_task
 
@@ -45,26 +43,22 @@ class DelegatedTask:
     approve: ToolGate | None = None
 
 
-async def run_delegated(
-    task: DelegatedTask, agent_runner: AgentRunner, clock: Clock, delegation: SpanEmitter
-) -> TaskOutput:
+async def run_delegated(task: DelegatedTask, agent_runner: AgentRunner, delegation: SpanEmitter) -> TaskOutput:
     """Have the work done, in a span inside the delegation's.
 
     Raises:
         Exception: whatever ended it.
     """
-    stream = delegation.stream
-    span = SpanEmitter(stream, stream.new_span_id(), delegation.span_id, task.name, delegation.phase)
-    work = _work(task, agent_runner, clock, span)
+    span = delegation.task_child(task.name, delegation.phase)
+    work = _work(task, agent_runner, span)
     return await run_unplanned_task(span, work, agent=task.member.agent.role, description=task.request.task_description)
 
 
-async def _work(task: DelegatedTask, agent_runner: AgentRunner, clock: Clock, span: SpanEmitter) -> TaskOutput:
-    agent, description, started = task.member.agent, task.request.task_description, clock.monotonic()
-    port = await agent_runner.models.get(task.member.llm, agent, description)
+async def _work(task: DelegatedTask, agent_runner: AgentRunner, span: SpanEmitter) -> TaskOutput:
+    agent, description = task.member.agent, task.request.task_description
+    port = await agent_runner.models.get(task.member.llm, agent, description, span)
     result = await agent_runner.run(_make_request(task, span), port, span)
-    duration = timedelta(seconds=clock.monotonic() - started)
-    return result.to_output(task.name, description, completed_at=clock.now(), duration=duration)
+    return result.to_output(task.name, description, span)
 
 
 def _make_request(task: DelegatedTask, span: SpanEmitter) -> AgentRequest:

@@ -98,7 +98,7 @@ class DelegationCall:
         try:
             await self._admit()
             task = self._make_task(self._request)
-            output = await run_delegated(task, services.agent_runner, services.clock, self._span)
+            output = await run_delegated(task, services.agent_runner, self._span)
         except asyncio.CancelledError as stopped:
             self._fail("It was cancelled", SpanStatus.CANCELLED, stopped)
             raise

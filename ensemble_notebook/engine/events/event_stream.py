@@ -6,12 +6,13 @@ Knows no listener in particular and nothing about what events mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.engine.events.clock import Clock
+from ensemble_notebook.engine.events.task_timer import TaskTimer
 from ensemble_notebook.errors import mask_error
 
 Sink = Callable[[Event], None]
@@ -48,6 +49,10 @@ class EventStream:
         """Seconds since the run started."""
         return self._clock.monotonic() - self._zero
 
+    def now(self) -> datetime:
+        """The time of day in UTC, as an event has it that is written now."""
+        return self._started_at + timedelta(seconds=self.offset_s())
+
     def emit(self, kind: type[Event], span: SpanEmitter, fields: dict[str, Any]) -> None:
         """Write one event. After `close`, nothing is written: a tool that outlives its run has no voice any more."""
         if self._is_closed:
@@ -79,9 +84,13 @@ class EventStream:
 
 
 class SpanEmitter:
-    """A span under construction: the place from which events are emitted."""
+    """A span under construction: the place from which events are emitted.
 
-    __slots__ = ("depends_on", "parent_id", "phase", "span_id", "stream", "task")
+    Attributes:
+        timer: of the task that it is or belongs to; for spans of the run and of its phases one that never starts.
+    """
+
+    __slots__ = ("depends_on", "parent_id", "phase", "span_id", "stream", "task", "timer")
 
     def __init__(
         self,
@@ -91,6 +100,7 @@ class SpanEmitter:
         task: str | None = None,
         phase: str | None = None,
         depends_on: tuple[str, ...] = (),
+        timer: TaskTimer | None = None,
     ) -> None:
         self.stream = stream
         self.span_id = span_id
@@ -98,6 +108,7 @@ class SpanEmitter:
         self.task = task
         self.phase = phase
         self.depends_on = depends_on
+        self.timer = TaskTimer(stream.offset_s) if timer is None else timer
 
     def emit(self, kind: type[Event], /, **fields: Any) -> None:
         """Write an event that belongs to this span."""
@@ -105,4 +116,10 @@ class SpanEmitter:
 
     def child(self) -> SpanEmitter:
         """A new span inside this one, of the same task and phase."""
-        return SpanEmitter(self.stream, self.stream.new_span_id(), self.span_id, self.task, self.phase)
+        span_id = self.stream.new_span_id()
+        return SpanEmitter(self.stream, span_id, self.span_id, self.task, self.phase, timer=self.timer)
+
+    def task_child(self, name: str, phase: str | None = None, depends_on: tuple[str, ...] = ()) -> SpanEmitter:
+        """The span of a task inside this one, which has a timer of its own."""
+        timer = TaskTimer(self.stream.offset_s, self.timer)
+        return SpanEmitter(self.stream, self.stream.new_span_id(), self.span_id, name, phase, depends_on, timer)

@@ -1,14 +1,15 @@
-"""The life of a task: its start and its end as events, and what an end means.
+"""The life of a task: its start and its end as events, what an end means, and how long the task has taken by then.
 
 Serves every task alike: those of the plan, which the scheduler starts, and those that stand in no plan, which are
-delegated or review a phase. Knows nothing of what a task does.
+delegated or review a phase. Knows nothing of what a task does. The duration that is fixed here is the one that output,
+frames, files and views tell (E50).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
@@ -81,22 +82,32 @@ def emit_task_started(
         total: how many tasks are planned; None for a task that stands in no plan.
     """
     span.emit(TaskStarted, agent=agent, description=description, index=index, total=total, queued_s=queued_s)
+    span.timer.start()
+
+
+def stop_timer(span: SpanEmitter, ending: TaskEnding) -> TaskEnding:
+    """The ending of a task that is over, with an output that says when that was, and how long the task took in all."""
+    duration = span.timer.stop()
+    if ending.output is None:
+        return ending
+    return replace(ending, output=replace(ending.output, completed_at=span.stream.now(), duration=duration))
 
 
 def emit_task_ended(span: SpanEmitter, agent: str, ending: TaskEnding) -> None:
-    """A task has ended, in whichever way."""
+    """A task has ended, in whichever way, and its timer stands."""
+    duration = span.timer.duration
     if ending.output is not None:
-        span.emit(TaskCompleted, output=ending.output)
+        span.emit(TaskCompleted, output=ending.output, duration=duration)
     elif ending.error is not None:
         status = SpanStatus.CANCELLED if ending.is_cancelled else SpanStatus.ERROR
-        span.emit(TaskFailed, agent=agent, error=ending.error, status=status)
+        span.emit(TaskFailed, agent=agent, error=ending.error, status=status, duration=duration)
     else:
-        emit_task_skipped(span, ending.reason)
+        span.emit(TaskSkipped, reason=ending.reason, duration=duration)
 
 
 def emit_task_skipped(span: SpanEmitter, reason: str) -> None:
-    """A task does not run, or does not go on."""
-    span.emit(TaskSkipped, reason=reason)
+    """A task does not run, or not once more."""
+    span.emit(TaskSkipped, reason=reason, duration=span.timer.duration or None)
 
 
 async def run_unplanned_task(
@@ -111,7 +122,8 @@ async def run_unplanned_task(
     try:
         output = await work
     except (asyncio.CancelledError, Exception) as error:
-        emit_task_ended(span, agent, TaskEnding.from_error(error))
+        emit_task_ended(span, agent, stop_timer(span, TaskEnding.from_error(error)))
         raise
-    emit_task_ended(span, agent, TaskEnding(output=output))
-    return output
+    ending = stop_timer(span, TaskEnding(output=output))
+    emit_task_ended(span, agent, ending)
+    return ending.output or output

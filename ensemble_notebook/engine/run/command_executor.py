@@ -19,6 +19,7 @@ from ensemble_notebook.engine.lifecycle.task_lifecycle import (
     emit_task_ended,
     emit_task_skipped,
     emit_task_started,
+    stop_timer,
 )
 from ensemble_notebook.engine.run.condition_evaluator import ConditionEvaluator
 from ensemble_notebook.engine.run.node_tasks import Node, NodeTasks
@@ -154,7 +155,7 @@ class CommandExecutor:
 
     def _end_task(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
         """Take in how the work on a task ended."""
-        ending = TaskEnding.from_asyncio(task)
+        ending = stop_timer(self._spans.tasks[node.index], TaskEnding.from_asyncio(task))
         self._close_if_budget_is_used_up(ending)
         if ending.output is not None:
             self._result.outputs[node.index] = ending.output
@@ -258,7 +259,7 @@ class CommandExecutor:
             elif node.index in self._result.outputs:
                 self._advance(TaskSucceeded(node.index))
             else:
-                ending = TaskEnding(error=asyncio.CancelledError())
+                ending = stop_timer(self._spans.tasks[node.index], TaskEnding(error=asyncio.CancelledError()))
                 self._note_failed(node, ending)
                 emit_task_ended(self._spans.tasks[node.index], node.role, ending)
                 self._advance(TaskEndedWithoutOutput(node.index))

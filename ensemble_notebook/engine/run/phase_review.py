@@ -96,7 +96,7 @@ class PhaseReviewer:
     async def _get_answer(self, resolved: ResolvedTask, queued_s: float, phase: SpanEmitter) -> str:
         """What the reviewer says; it is worked on in a span of its own, inside the phase's."""
         node = resolved.node
-        span = SpanEmitter(phase.stream, phase.stream.new_span_id(), phase.span_id, node.name, phase.phase)
+        span = phase.task_child(node.name, phase.phase)
         work = self._runner.run(resolved, span)
         output = await run_unplanned_task(
             span, work, agent=node.role, description=resolved.description, queued_s=queued_s

@@ -67,8 +67,8 @@ class RunSpans:
 
     def _make_task_span(self, node: TaskNode) -> SpanEmitter:
         parent = self.run if node.phase is None else self.phases[node.phase]
-        planned, span_id = self._spec.plan.tasks[node.index], self._stream.new_span_id()
-        return SpanEmitter(self._stream, span_id, parent.span_id, planned.name, planned.phase, planned.depends_on)
+        planned = self._spec.plan.tasks[node.index]
+        return parent.task_child(planned.name, planned.phase, planned.depends_on)
 
 
 def _to_text(value: object) -> str:

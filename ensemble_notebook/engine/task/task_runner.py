@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -77,7 +76,6 @@ class TaskRunner:
     ) -> None:
         self._inputs = MappingProxyType(dict(spec.inputs))
         self._caller = caller
-        self._clock = clock
         self._draw = draw
         self.revisions: dict[TaskNode, Revision] = {}
         self._models = PreparedModels(source, run)
@@ -113,14 +111,14 @@ class TaskRunner:
             BudgetExceededError: a model request did not fit into the budget.
             Exception: whatever ended it; a model's failure as `AgentExecutionError`, a handler's as it was raised.
         """
-        started, task = self._clock.monotonic(), resolved.node.task
+        task = resolved.node.task
         work = await self._begin(resolved, span)
-        output, feedback = await self._attempt(work, started)
+        output, feedback = await self._attempt(work)
         while feedback is not None:
             work.send_back("review", feedback, output.raw)
             work.deadline.renew()
             try:
-                output, feedback = await self._attempt(work, started)
+                output, feedback = await self._attempt(work)
             except (TaskAbandoned, BudgetExceededError) as stop:
                 raise PreviousOutputKept(output) from stop
         if task.memory:
@@ -139,24 +137,24 @@ class TaskRunner:
             await self._run_guardrails(work, "input", work.make_input(self._inputs))
         return work
 
-    async def _attempt(self, work: TaskWork, started: float) -> tuple[TaskOutput, str | None]:
+    async def _attempt(self, work: TaskWork) -> tuple[TaskOutput, str | None]:
         """One attempt: its output, and the feedback with which a review wants it to be redone, or None."""
         fallback = work.node.fallback
         try:
-            output = await self._produce_guarded(work, started)
+            output = await self._produce_guarded(work)
         except (TaskAbandoned, BudgetExceededError):
             raise
         except Exception as error:
             if fallback is None or isinstance(error.__cause__, ReplayError):  # a recording is no server that fails
                 raise
-            output = await self._fall_back(work, fallback, error, started)
+            output = await self._fall_back(work, fallback, error)
         return await self._ask_after(work, output) if self._gates.is_open else (output, None)
 
-    async def _produce_guarded(self, work: TaskWork, started: float) -> TaskOutput:
+    async def _produce_guarded(self, work: TaskWork) -> TaskOutput:
         """What the task's own agent or handler makes; guardrails may send it back to the agent so often (E51)."""
         node = work.node
         for retries_left in range(node.task.max_guardrail_retries, -1, -1):
-            output = await self._produce(work, node.agent, node.llm, started)
+            output = await self._produce(work, node.agent, node.llm)
             try:
                 await self._run_guardrails(work, "output", output)
             except GuardrailViolationError as objection:
@@ -167,7 +165,7 @@ class TaskRunner:
                 return output
         raise AssertionError("unreachable")
 
-    async def _fall_back(self, work: TaskWork, fallback: Agent, first: Exception, started: float) -> TaskOutput:
+    async def _fall_back(self, work: TaskWork, fallback: Agent, first: Exception) -> TaskOutput:
         """What the fallback makes, once the task's own worker has finally failed with `first` (E31).
 
         Raises:
@@ -176,7 +174,7 @@ class TaskRunner:
         work.span.emit(TaskFellBack, agent=fallback.role, error=first, replaced=work.node.role)
         work.deadline.renew()
         try:
-            output = await self._produce(work, fallback, work.node.fallback_llm, started, is_fallback=True)
+            output = await self._produce(work, fallback, work.node.fallback_llm, is_fallback=True)
             await self._run_guardrails(work, "output", output)
         except (TaskAbandoned, BudgetExceededError):
             raise
@@ -185,16 +183,11 @@ class TaskRunner:
         return output
 
     async def _produce(
-        self, work: TaskWork, agent: Agent | None, llm: Any, started: float, *, is_fallback: bool = False
+        self, work: TaskWork, agent: Agent | None, llm: Any, *, is_fallback: bool = False
     ) -> TaskOutput:
         result = await self._work_in_time(work, agent, llm, is_fallback=is_fallback)
-        return result.to_output(
-            work.node.name,
-            work.resolved.description,
-            completed_at=self._clock.now(),
-            duration=timedelta(seconds=self._clock.monotonic() - started),
-            tool_call_count=work.tool_call_count,
-        )
+        name, description = work.node.name, work.resolved.description
+        return result.to_output(name, description, work.span, tool_call_count=work.tool_call_count)
 
     async def _run_guardrails(self, work: TaskWork, kind: GuardrailKind, subject: TaskInput | TaskOutput) -> None:
         task = work.node.task
@@ -216,7 +209,7 @@ class TaskRunner:
         if agent is None:
             return await work.deadline.limit(run_handler(work, self._inputs, self._caller, self._draw), "its handler")
         # Getting a model ready (imports, weights) happens once for all, so it is on no task's clock.
-        port = await self._models.get(llm, agent, work.resolved.description)
+        port = await self._models.get(llm, agent, work.resolved.description, work.span)
         return await work.deadline.limit(self._run_agent(work, agent, port, is_fallback=is_fallback), "nothing yet")
 
     async def _run_agent(self, work: TaskWork, agent: Agent, port: ChatPort, *, is_fallback: bool) -> WorkResult:

@@ -135,7 +135,10 @@ def _describe_cost(row: Row, currency: str) -> str:
 
 
 def _describe_time(row: Row, end: float) -> str:
-    return "" if row.get("start_ms") is None else format_duration(find_stop(row, end) - row["start_ms"])
+    if row.get("start_ms") is None:
+        return ""
+    # Rows that 0.1.0 saved don't say how much of the time was the task's own.
+    return format_duration(row.get("duration_ms", find_stop(row, end) - row["start_ms"]))
 
 
 def _describe_tokens(row: Row, parts: Sequence[Row]) -> str:

@@ -42,7 +42,8 @@ class AgentStats:
 
     def find_duration(self, kind: SpanKind, share: float) -> float | None:
         """The duration that this share of the spans of a kind does not exceed; None where none is over."""
-        durations = sorted(each.duration_ms for each in self._by_kind[kind] if each.duration_ms is not None)
+        taken = (each.own_ms if kind is SpanKind.TASK else each.duration_ms for each in self._by_kind[kind])
+        durations = sorted(each for each in taken if each is not None)
         return durations[max(0, math.ceil(share * len(durations)) - 1)] if durations else None
 
     def sum_tokens(self, name: str) -> int | None:

@@ -257,9 +257,10 @@ class TraceFold:
         span = self.tree.open.get(event.span_id)
         if span is None:
             return
-        span.attempt = event.attempt
+        count, span.attempt = span.attempt, event.attempt
         self.tree.touch(span)
         if span.kind is SpanKind.TASK:
+            span.attempt = (count or 1) + 1  # the event counts from the latest start, of several in a phase sent back
             self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
 
     def _on_task_fell_back(self, event: ev.TaskFellBack) -> None:
@@ -273,18 +274,27 @@ class TraceFold:
         span = self._end(event, SpanStatus.OK)
         if span is not None:
             span.output = clean_text(event.output.raw)
+            span.worked_ms = _read_worked_ms(event)
 
     def _on_task_failed(self, event: ev.TaskFailed) -> None:
-        self._end(event, event.status, event.error)
+        span = self._end(event, event.status, event.error)
+        if span is not None:
+            span.worked_ms = _read_worked_ms(event)
 
     def _on_task_skipped(self, event: ev.TaskSkipped) -> None:
-        self.tree.skip(event, self.tree.find_or_enter(event, SpanKind.TASK, event.task or ""), event.reason)
+        span = self.tree.find_or_enter(event, SpanKind.TASK, event.task or "")
+        self.tree.skip(event, span, event.reason)
+        span.worked_ms = _read_worked_ms(event)
 
     def _end(self, event: ev.Event, status: SpanStatus, error: BaseException | None = None) -> Span | None:
         span = self.tree.open.get(event.span_id)
         if span is not None:
             self.tree.end(event, span, status, summarize_error(error))
         return span
+
+
+def _read_worked_ms(event: ev.TaskCompleted | ev.TaskFailed | ev.TaskSkipped) -> float | None:
+    return None if event.duration is None else to_ms(event.duration.total_seconds())
 
 
 def _mask(value: PlainValue) -> PlainValue:

@@ -229,6 +229,6 @@ def _reopen(span: Span, seq: int, now_ms: float) -> None:
             InactiveInterval(end_seq=span.end_seq, end_ms=span.end_ms, seq=seq, start_ms=now_ms),
         )
         span.covered_ms += now_ms - span.end_ms
-    span.end_seq = span.end_ms = span.end_time = span.resolved_ms = None
+    span.end_seq = span.end_ms = span.end_time = span.resolved_ms = span.worked_ms = None
     span.error_type = span.error_message = span.origin = span.child_error = span.reason = None
     span.is_origin = False

@@ -41,6 +41,13 @@ TIMES: Final = (
     Column("start_ms", "Float64", "start, since the run started"),
     Column("duration_ms", "Float64", "start to end, retries and back-off included"),
 )
+OWN_TIME: Final = Column(
+    "duration_ms",
+    "Float64",
+    "its own time, as output, file and timeline say it: it or its agents worked, or waited for a model, a tool, a limit "
+    "or a person; not queue, startup and the time until it was sent back",
+    "own_ms",
+)
 ERROR: Final = (
     Column("error_type", "category", "class of the error, where status is error"),
     Column("error_message", "string", "its text, secrets masked"),
@@ -92,7 +99,9 @@ SUMS: Final = (
 )
 COUNTS: Final = (
     Column("llm_call_count", "Int64", "model calls", "totals.llm_call_count", is_nullable=False),
-    Column("attempt_count", "Int64", "physical requests behind them", "totals.llm_attempt_count", is_nullable=False),
+    Column(
+        "llm_attempt_count", "Int64", "physical requests behind them", "totals.llm_attempt_count", is_nullable=False
+    ),
     Column(
         "retry_count", "Int64", "attempts that were followed by another one", "totals.retry_count", is_nullable=False
     ),

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.trace.spans.span import Message
+from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.tables.columns import (
     CHAIN,
     COUNTS,
     ERROR,
     LEAF_USAGE,
     MODEL,
+    OWN_TIME,
     SPAN_ID,
     STATUS,
     SUMS,
@@ -24,6 +25,10 @@ from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, make_a
 
 def _format_arguments(message: Message) -> str | None:
     return "; ".join(f"{call.name}({call.arguments})" for call in message.tool_calls) or None
+
+
+def _count_attempts(span: Span) -> int:
+    return 0 if span.start_ms is None else span.attempt or 1
 
 
 def _make_task_counter(status: SpanStatus) -> Callable[[Any], int]:
@@ -104,10 +109,16 @@ TASKS: Final = Table(
         Column("agent", "category", "role of the agent, 'Handler' for a handler"),
         Column("depends_on", "object", "names of the tasks that it waited for", type_name="readonly string[]"),
         STATUS,
-        *TIMES,
-        Column("self_ms", "Float64", "the part of duration_ms in which it was not over and no turn or other step ran"),
+        *(OWN_TIME if each.name == OWN_TIME.name else each for each in TIMES),
+        Column("self_ms", "Float64", "the time in which it was not over and no turn or other step ran"),
         Column("queue_ms", "Float64", "it was ready and waited for a free place"),
-        Column("attempt", "Int64", "how often it was done, where it was sent back; else NA"),
+        Column(
+            "attempt_count",
+            "Int64",
+            "how often it was begun: more than once where it was sent back; 0 for what never ran",
+            _count_attempts,
+            is_nullable=False,
+        ),
         Column("is_fallback", "boolean", "a fallback agent took over"),
         *ERROR,
         Column("reason", "string", "why it was skipped"),

@@ -12,6 +12,7 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.tables.columns import OWN_TIME
 from ensemble_notebook.trace.tables.frame_tables import DELEGATIONS, PHASES, REVIEWS, RUNS, SPANS, TASKS
 from ensemble_notebook.trace.tables.table import Column, Table, make_attribute_reader
 
@@ -102,6 +103,13 @@ ROWS: Final = Table(
         *TASKS.pick("description", "depends_on"),
         *SPANS.pick("start_ms"),
         Column("end_ms", "Float64", "end, since the run started; absent while it runs"),
+        Column(
+            OWN_TIME.name,
+            OWN_TIME.dtype,
+            "of a task: its own time, which is less than from start to end where it was over in between, or waited for a "
+            "model to be made ready",
+            OWN_TIME.value,
+        ),
         Column("lane", "Int64", "number of the sub-lane inside its task, for calls side by side"),
         *SPANS.pick("critical", "slack_ms", "queue_ms", "backoff_ms", "time_to_first_token_ms", "wait_kind"),
         *SPANS.pick("error_type", "error_message", "reason", "attempt", "max_attempts", "retry_reason"),

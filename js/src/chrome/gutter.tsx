@@ -4,7 +4,7 @@
 import { Icon, iconOf } from "../elements/icon";
 import type { Track } from "../layout/tracks";
 import type { View } from "../view/view";
-import { isHandler } from "../wire/predicates";
+import { durationOf, isHandler } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { STATUS_NAMES } from "../wording/labels";
 import { formatDuration, formatGrowingDuration } from "../wording/numbers";
@@ -78,6 +78,6 @@ function TrackRow({ view, track, index, isCurrent, prefix }: RowProps) {
 
 function timeOf(row: Row, view: View): string {
   if (row.start_ms == null) return "";
-  if (row.end_ms != null) return formatDuration(row.end_ms - row.start_ms);
+  if (row.end_ms != null) return formatDuration(durationOf(row));
   return formatGrowingDuration(view.age.value - row.start_ms);
 }

@@ -2,6 +2,7 @@
 
 import { AXIS_HEIGHT } from "../layout/sizes";
 import type { View } from "../view/view";
+import { durationOf } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { answerOf, modelOf, signOf, STATUS_NAMES, titleOf } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
@@ -32,7 +33,7 @@ export function Tooltip({ hover, view }: { hover: Hover | null; view: View }) {
 }
 
 function facts(row: Row, view: View): string[] {
-  const length = row.start_ms == null ? null : (row.end_ms ?? view.age.value) - row.start_ms;
+  const length = durationOf(row) ?? (row.start_ms == null ? null : view.age.value - row.start_ms);
   return [
     length === null ? "" : formatDuration(Math.max(0, length)),
     row.kind === "attempt" && row.attempt != null ? `attempt ${row.attempt}` : "",

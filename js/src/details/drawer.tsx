@@ -9,6 +9,7 @@ import type { KernelConnection } from "../kernel/connection";
 import type { Store } from "../store/store";
 import type { View } from "../view/view";
 import type { Details } from "../wire/messages";
+import { durationOf } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { kindTitle, titleOf } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
@@ -70,7 +71,7 @@ function detailsSpanOf(row: Row): string | null {
 }
 
 function headline(row: Row): string {
-  const parts = [row.start_ms != null && row.end_ms != null ? formatDuration(row.end_ms - row.start_ms) : ""];
+  const parts = [row.end_ms != null ? formatDuration(durationOf(row)) : ""];
   if (row.input_tokens != null || row.output_tokens != null) {
     parts.push(`${formatCount(row.input_tokens)} in · ${formatCount(row.output_tokens)} out`);
   }
@@ -178,7 +179,7 @@ function SpanList({ rows, view }: { rows: readonly Row[]; view: View }) {
           <button class="et-span" onClick={() => view.goTo(row.span_id)}>
             <span class="et-sign" data-status={row.status}><Icon name={iconOf(row.status)} /></span>
             <span class="et-title">{titleOf(row)}</span>
-            <span class="et-time">{row.end_ms != null && row.start_ms != null ? formatDuration(row.end_ms - row.start_ms) : ""}</span>
+            <span class="et-time">{row.end_ms != null ? formatDuration(durationOf(row)) : ""}</span>
           </button>
         </li>
       ))}

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import type { View } from "../view/view";
+import { durationOf } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
 import { answerOf, fieldLabel, modelNameOf, modelOf, STATUS_NAMES, waitOf } from "../wording/labels";
@@ -30,7 +31,7 @@ export function SpanFacts({ row, view }: { row: Row; view: View }) {
   add("Tool", row.tool);
   for (const [field, value] of Object.entries(row.settings ?? {})) add(fieldLabel(field), String(value));
   add("Began", row.start_ms != null && `${formatDuration(row.start_ms)} after the start`);
-  add("Took", row.start_ms != null && row.end_ms != null && formatDuration(row.end_ms - row.start_ms));
+  add("Took", row.end_ms != null && formatDuration(durationOf(row)));
   add("First token", row.time_to_first_token_ms != null && `after ${formatDuration(row.time_to_first_token_ms)}`);
   add("Waited in line", row.queue_ms != null && row.queue_ms >= 1 && formatDuration(row.queue_ms));
   add("Done", (row.kind === "task" || row.kind === "phase") && (row.attempt ?? 1) > 1 && `${row.attempt} times: a review sent it back`);

@@ -2,6 +2,7 @@
 
 import { Icon, iconOf } from "../elements/icon";
 import type { View } from "../view/view";
+import { durationOf } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { modelOf, STATUS_NAMES } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
@@ -16,7 +17,7 @@ export function AttemptTable({ rows, view }: { rows: readonly Row[]; view: View 
           <tr onClick={() => view.select(row.span_id)}>
             <td><span class="et-sign" data-status={row.status}><Icon name={iconOf(row.status)} /></span> {row.attempt ?? "?"}{row.max_attempts ? ` of ${row.max_attempts}` : ""}</td>
             <td class="et-wide">{row.retry_reason ?? row.error_message ?? row.error_type ?? STATUS_NAMES[row.status]}</td>
-            <td class="et-number">{row.start_ms != null && row.end_ms != null ? formatDuration(row.end_ms - row.start_ms) : ""}</td>
+            <td class="et-number">{row.end_ms != null ? formatDuration(durationOf(row)) : ""}</td>
             <td class="et-number">{row.backoff_ms != null ? formatDuration(row.backoff_ms) : ""}</td>
           </tr>
         ))}

@@ -3,6 +3,7 @@
 // hatched with a thick border and a cross, what runs is open to the right with moving stripes, what was cancelled is torn,
 // and a fallback agent's call has a hook. Gaps and questions are in `waits`, what is too short for a bar in `beads`.
 
+import { durationOf } from "../wire/predicates";
 import type { Mark } from "../layout/marks";
 import { type Shape, SHAPES } from "../layout/shapes";
 import type { Hue } from "../theme/palette";
@@ -138,7 +139,8 @@ function labels(mark: Mark): string[] {
   const isCall = mark.shape === "llm" || mark.shape === "attempt";
   const name = isCall ? modelOf(row) : (row.delegate_to ?? row.tool ?? row.name);
   const tokens = isCall && row.output_tokens != null ? `${formatCount(row.input_tokens)} → ${formatCount(row.output_tokens)}` : "";
-  const time = row.end_ms != null && row.start_ms != null ? formatDuration(row.end_ms - row.start_ms) : "";
+  const length = durationOf(row);
+  const time = length === null ? "" : formatDuration(length);
   const base = mark.shape === "work" ? time : mark.shape === "attempt" && (row.attempt ?? 1) > 1 ? `${name} · try ${row.attempt}` : name;
   return [tokens ? `${base}  ${tokens}` : "", base, modelNameOf(row) ? shortModel(modelOf(row)) : ""].filter(Boolean);
 }

@@ -11,6 +11,10 @@ export const HANDLER = "Handler";
 
 export const isHandler = (task: Row): boolean => task.agent == null || task.agent === HANDLER;
 
+/** How long a row took, `null` while it runs: a task says what of the time was its own, all else is start to end. */
+export const durationOf = (row: Row): number | null =>
+  row.duration_ms ?? (row.start_ms != null && row.end_ms != null ? row.end_ms - row.start_ms : null);
+
 export const isError = (row: Row): boolean => row.status === "error";
 
 export const isTask = (row: Row): boolean => row.kind === "task";

@@ -88,6 +88,8 @@ export interface Row {
   start_ms?: number | null;
   /** end, since the run started; absent while it runs (ms) */
   end_ms?: number | null;
+  /** of a task: how long it took, which is less than from start to end where it was over in between, or a model was made ready (ms) */
+  duration_ms?: number | null;
   /** number of the sub-lane inside its task, for calls side by side */
   lane?: number | null;
   /** on the longest chain; NA before the run has ended */
