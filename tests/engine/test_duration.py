@@ -74,7 +74,8 @@ def runs(draw):
             case "asks":
                 replies = [Fail(429, retry_after=draw(SECONDS)), Reply("Done.")]
                 llm = ScriptedChatModel(replies=replies * 4, default=Reply("ok", delay=draw(SECONDS)))
-                return Task.of(name, name=name, agent=Agent(role=name, goal="G", llm=llm))
+                team.append(Agent(role=name, goal="G", llm=llm))
+                return Task.of(name, name=name, agent=team[-1])
             case _:
                 mate = Agent(
                     role=f"Mate of {name}", goal="G", llm=ScriptedChatModel(default=Reply("ok", delay=draw(SECONDS)))
@@ -82,7 +83,7 @@ def runs(draw):
                 asked = ToolUse("delegate", {"agent_role": mate.role, "task_description": "Help"})
                 llm = ScriptedChatModel(replies=[Reply(calls=[asked] * draw(st.integers(1, 2)))], default="ok")
                 agent = Agent(role=name, goal="G", llm=llm, allow_delegation=True)
-                team.append(mate)
+                team.extend((agent, mate))
                 return Task.of(name, name=name, agent=agent)
 
     def make_review():
@@ -171,7 +172,7 @@ def test_startup_of_a_worker_is_not_the_delegating_tasks_own_unless_it_does_some
     for calls, expected in (([asked], 1.0), ([asked, ToolUse("look", {})], 3.0)):
         llm = ScriptedChatModel(replies=[Reply(calls=calls)], default="ok")
         lead = Agent(role="Lead", goal="G", llm=llm, allow_delegation=True, tools=[look])
-        made = parallel(Task.of("Lead", name="lead", agent=lead), agents=(mate,))
+        made = parallel(Task.of("Lead", name="lead", agent=lead), agents=(lead, mate))
         _, events = drive(made, source=SlowSource())
         assert agree_on_durations(events) == {"lead": expected}
 

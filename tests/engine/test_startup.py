@@ -84,3 +84,9 @@ def test_stopped_startup_is_over_with_the_run_e57():
     assert result.exit_reason is ExitReason.INTERRUPTED
     assert events[-1].offset_s == 2
     assert sum(isinstance(each, WaitEnded) for each in events) <= 1
+
+
+def test_startup_that_goes_on_when_the_run_is_stopped_ends_with_it_e57():
+    _, events = drive(parallel(Task.of("Write", name="write", llm=model())), stop_after=1, source=SlowSource())
+    (ended,) = (each for each in events if isinstance(each, WaitEnded))
+    assert (ended.status, ended.waited_s, ended.offset_s) == (SpanStatus.CANCELLED, 1, 1)

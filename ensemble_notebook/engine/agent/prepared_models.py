@@ -27,11 +27,14 @@ class PreparedModels:
         self._source = source
         self._run = run
         self._preparations: dict[object, asyncio.Task[ChatPort]] = {}
+        self._startups: list[StartupSpan] = []
 
     def close(self) -> None:
         """Stop preparing: nobody waits for a model any more."""
         for preparation in self._preparations.values():
             preparation.cancel()
+        for startup in self._startups:  # what is cancelled gets to its own end only when the run is told as ended
+            startup.cancel()
 
     async def get(self, llm: Any, agent: Agent, description: str, task: SpanEmitter) -> ChatPort:
         """The port of a model, for an agent that works on the task of this description.
@@ -59,7 +62,9 @@ class PreparedModels:
             ) from error
 
     async def _prepare(self, llm: Any) -> ChatPort:
-        with StartupSpan(self._run) as startup:
+        startup = StartupSpan(self._run)
+        self._startups.append(startup)
+        with startup:
             port = await self._source.prepare(llm, startup.note)
         if port.warning:
             self._run.emit(Warned, message=port.warning)

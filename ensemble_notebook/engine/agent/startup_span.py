@@ -38,10 +38,17 @@ class StartupSpan:
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if self._span is None:
-            return
         status = SpanStatus.OK if error is None else SpanStatus.ERROR
         if isinstance(error, asyncio.CancelledError):
             status = SpanStatus.CANCELLED
-        waited_s = self._run.stream.offset_s() - self._began_s
-        self._span.emit(WaitEnded, cause=CAUSE, waited_s=waited_s, status=status, error=error)
+        self._end(status, error)
+
+    def cancel(self) -> None:
+        """The run is over: whatever is being made ready, nobody waits for it."""
+        self._end(SpanStatus.CANCELLED, None)
+
+    def _end(self, status: SpanStatus, error: BaseException | None) -> None:
+        span, self._span = self._span, None
+        if span is not None:
+            waited_s = self._run.stream.offset_s() - self._began_s
+            span.emit(WaitEnded, cause=CAUSE, waited_s=waited_s, status=status, error=error)

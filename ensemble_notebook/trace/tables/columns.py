@@ -44,8 +44,8 @@ TIMES: Final = (
 OWN_TIME: Final = Column(
     "duration_ms",
     "Float64",
-    "its own time, as output, file and timeline say it: it or its agents worked, or waited for a model, a tool, a limit "
-    "or a person; not queue, startup and the time until it was sent back",
+    "its own time, as output, file and timeline say it: it or its agents worked, or waited for a model, tool, limit or "
+    "person; not queue, startup and the time until it was sent back",
     "own_ms",
 )
 ERROR: Final = (

@@ -106,8 +106,8 @@ ROWS: Final = Table(
         Column(
             OWN_TIME.name,
             OWN_TIME.dtype,
-            "of a task: its own time, which is less than from start to end where it was over in between, or waited for a "
-            "model to be made ready",
+            "of a task: its own time, which is less than from start to end where it was over in between, or waited for "
+            "a model to be made ready",
             OWN_TIME.value,
         ),
         Column("lane", "Int64", "number of the sub-lane inside its task, for calls side by side"),

@@ -88,7 +88,7 @@ export interface Row {
   start_ms?: number | null;
   /** end, since the run started; absent while it runs (ms) */
   end_ms?: number | null;
-  /** of a task: how long it took, which is less than from start to end where it was over in between, or a model was made ready (ms) */
+  /** of a task: its own time, which is less than from start to end where it was over in between, or waited for a model to be made ready (ms) */
   duration_ms?: number | null;
   /** number of the sub-lane inside its task, for calls side by side */
   lane?: number | null;
