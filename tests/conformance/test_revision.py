@@ -152,7 +152,7 @@ def test_e46_a_revision_holds_all_feedback_and_what_the_task_produced_last() -> 
             "## Revision Instructions (Attempt 3)\nBe kind.\nBe short.\n\n### Previous Output\nPlease pay.\n\n## Task"
         )
         assert output.raw == "Pay, please."
-        assert list(output.frames.tasks["attempt"]) == [3]
+        assert list(output.frames.tasks["attempt_count"]) == [3]
 
 
 def test_e46_feedback_may_address_tasks_of_a_phase_by_name() -> None:
@@ -241,7 +241,7 @@ def test_e51_an_output_guardrail_s_objection_goes_back_to_the_agent() -> None:
         assert (retried.attempt, retried.cause, retried.feedback) == (2, "guardrail", "Say please.")
         spans = output.frames.spans
         assert list(spans[spans["kind"] == "guardrail"]["status"]) == ["error", "ok"]
-        assert list(output.frames.tasks["attempt"]) == [2]
+        assert list(output.frames.tasks["attempt_count"]) == [2]
         assert output.plan.tasks[0].settings["max_guardrail_retries"] == 2
         assert output.status is RunStatus.COMPLETED
 
@@ -281,7 +281,7 @@ def test_e30_a_handler_is_tried_again_only_if_asked() -> None:
         (retried,) = of(output, TaskRetried)
         assert (retried.attempt, retried.cause, str(retried.error)) == (2, "error", "busy")
         assert 1.0 <= retried.delay_s <= 1.25
-        assert list(output.frames.tasks["attempt"]) == [2]
+        assert list(output.frames.tasks["attempt_count"]) == [2]
     assert seen == [1, 2, 1, 2]
     with pytest.raises(TaskExecutionError, match="busy"):
         run(done("fetch", handler=fetch))

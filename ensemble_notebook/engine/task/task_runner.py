@@ -182,9 +182,7 @@ class TaskRunner:
             raise FallbackFailedError(work.node.role, first, fallback.role, error) from error
         return output
 
-    async def _produce(
-        self, work: TaskWork, agent: Agent | None, llm: Any, *, is_fallback: bool = False
-    ) -> TaskOutput:
+    async def _produce(self, work: TaskWork, agent: Agent | None, llm: Any, *, is_fallback: bool = False) -> TaskOutput:
         result = await self._work_in_time(work, agent, llm, is_fallback=is_fallback)
         name, description = work.node.name, work.resolved.description
         return result.to_output(name, description, work.span, tool_call_count=work.tool_call_count)
