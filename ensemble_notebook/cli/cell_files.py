@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ensemble_notebook.cell.language.options import MAGIC, RUN_OPTIONS, Options, parse_options
+from ensemble_notebook.cell.language.remedies import use_cell_words
 from ensemble_notebook.cli.run_progress import ask, remove_unprintable, report_event, say
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError
 
@@ -43,6 +44,7 @@ def run_file(arguments: Namespace) -> None:
             pace=options.pace,
         )
     except (EnsembleError, RunInterrupted) as error:
+        use_cell_words(error)
         if error.output is not None:
             _show(error.output, arguments.out)
         raise

@@ -274,7 +274,7 @@ def test_pasted_agents_and_tasks_of_crewai_work():
 
 def test_pasted_crewai_mapping_is_warned_that_it_does_not_run_in_order():
     warnings = [notice for notice in read(CREW, {"topic": "Tides"}).notices if notice.is_warning]
-    assert [(each.line, each.message[:32]) for each in warnings] == [(20, "a mapping of tasks is a graph: t")]
+    assert [(each.line, each.message[:32]) for each in warnings] == [(20, "in crewAI these tasks run one af")]
 
 
 def test_async_tasks_of_a_list_run_beside_each_other():

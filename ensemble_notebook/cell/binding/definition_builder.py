@@ -11,6 +11,7 @@ from dataclasses import MISSING
 from dataclasses import fields as fields_of
 from typing import Any, Final, TypeVar
 
+from ensemble_notebook.cell.language.remedies import to_cell_words
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport
 from ensemble_notebook.cell.text.source_text import Place
@@ -80,7 +81,9 @@ class DefinitionBuilder:
     def _report_in(self, section: Section, problem: Problem) -> None:
         key = section.schema.keys.get(problem.field or "")
         hint = f"{key.name}: {key.meaning}." if key is not None else ""
-        self._report.add_mistake(self._find_item_place(section, problem.field, problem.item), problem.message, hint)
+        self._report.add_mistake(
+            self._find_item_place(section, problem.field, problem.item), to_cell_words(problem.message), hint
+        )
 
     def _find_item_place(self, section: Section, name: str | None, item: int | str | None) -> Place:
         places = self._places.get((id(section), name or ""), {})

@@ -20,6 +20,9 @@ from ensemble_notebook.domain.value_text import find_text_fault
 _FOR_HANDLERS: Final = "Handlers get inputs as they are; for texts, make a text of it in a cell above."
 
 
+_WITH_FIELD: Final = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_]*)\.([A-Za-z_][A-Za-z0-9_.]*)\}(?!\})", re.ASCII)
+
+
 @dataclass(slots=True)
 class Inputs:
     """The values of one cell.
@@ -69,6 +72,7 @@ def find_inputs(
         place = top.find_place("inputs", name) if name in declared else OPTIONS
         report.add_mistake(place, f"the input {quote(name)} can't be a variable.", "Use ASCII letters, digits and _.")
         del found.values[name]
+    texts = list(texts)
     first: dict[str, TemplateText] = {}
     for template in texts:
         for name in find_variables(template.text):
@@ -77,6 +81,7 @@ def find_inputs(
     for name in found.variables:
         if name not in found.values and namespace is not None and _is_value(namespace, name):
             found.values[name] = namespace[name]
+    _report_fields(texts, found, namespace, report)
     unreadable = top.find_key_places("inputs").keys() - declared.keys()
     for name in found.variables:
         if (fault := find_text_fault(found.values.get(name))) is not None:
@@ -89,6 +94,29 @@ def find_inputs(
         for name in found.missing:
             _report_missing(name, find_variable_place(first[name], name, report.source), found, namespace, report)
     return found
+
+
+def _report_fields(
+    texts: Iterable[TemplateText], found: Inputs, namespace: Mapping[str, Any] | None, report: MistakeReport
+) -> None:
+    """Report ``{row.text}``: variables have no fields, and it would go to the model as it is written (E6).
+
+    A mistake where there is such a variable; else it may be a piece of code, and is only noticed.
+    """
+    for template in texts:
+        node = template.key_value.value
+        for match in _WITH_FIELD.finditer(report.source.text, node.start, node.end):
+            name, path = match[1], match[2]
+            place = report.source.locate(match.start(), match.end())
+            flat = f"{name}_{path.replace('.', '_')}"
+            message = f"{match[0]} stays as it is: variables have no fields."
+            hint = (
+                f"Give the value a name of its own, `inputs: {{{flat}: ...}}` or -i {flat}=..., and write {{{flat}}}."
+            )
+            if name in found.values or (namespace is not None and name in namespace and _is_value(namespace, name)):
+                report.add_mistake(place, message, hint)
+            else:
+                report.add_notice(place, f"{message} {hint}", is_warning=True)
 
 
 def find_variable_place(template: TemplateText, name: str, source: SourceText) -> Place:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ensemble_notebook.cell.language.spellings import write_model_line
 from ensemble_notebook.cell.language.vocabulary import ValueKind
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MisreadError, join_names, quote, suggest_name
@@ -191,6 +192,8 @@ class NameResolver:
     def _suggest_models(self, name: str) -> str:
         models = list(self._find_names(_is_model))
         own = f" Variables with a chat model: {join_names(models)}." if models else ""
+        if line := write_model_line(name):
+            return f"Make it in a cell above: `{line}`, and write my_model here.{own}"
         sample = name if len(name) <= 40 else "NAME"
         return f"Write local, openai:{sample}, or the name of a variable that holds a chat model.{own}"
 
@@ -240,7 +243,12 @@ def _check_spec(text: str, node: ScalarNode) -> str:
     try:
         parse_spec(text)
     except ValidationError as error:
-        hint = f"Models are {SPEC_FORMS}, or variables that hold a chat model."
+        line = write_model_line(text.strip())
+        hint = (
+            f"Make it in a cell above: `{line}`, and write my_model here."
+            if line
+            else f"Models are {SPEC_FORMS}, or variables that hold a chat model."
+        )
         raise MisreadError(node.place, error.problems[0].message, hint) from None
     return text
 

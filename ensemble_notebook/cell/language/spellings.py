@@ -14,6 +14,7 @@ from typing import Final
 from ensemble_notebook.cell.language.cell_schema import SCHEMAS, SectionSchema
 
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_MODEL_NAME: Final = re.compile(r"[\w.:/-]{1,60}")
 _FOREIGN: Final[Mapping[str, str]] = {
     "output_file": "The text of a task is report['task'].raw after the run; write it to a file there.",
     "create_directory": "The text of a task is report['task'].raw after the run; write it to a file there.",
@@ -24,6 +25,19 @@ _FOREIGN: Final[Mapping[str, str]] = {
     "manager_agent": "The manager is made for you: `workflow: hierarchical`, and `manager:` names its model.",
     "max_execution_time": "A task has a `timeout`, in seconds.",
 }
+_CHAT_MODELS: Final[Mapping[str, tuple[str, str]]] = {
+    "claude": ("langchain_anthropic", "ChatAnthropic"),
+    "anthropic": ("langchain_anthropic", "ChatAnthropic"),
+    "gemini": ("langchain_google_genai", "ChatGoogleGenerativeAI"),
+    "google": ("langchain_google_genai", "ChatGoogleGenerativeAI"),
+    "mistral": ("langchain_mistralai", "ChatMistralAI"),
+    "command": ("langchain_cohere", "ChatCohere"),
+    "cohere": ("langchain_cohere", "ChatCohere"),
+    "deepseek": ("langchain_deepseek", "ChatDeepSeek"),
+    "grok": ("langchain_xai", "ChatXAI"),
+    "groq": ("langchain_groq", "ChatGroq"),
+}
+"""What the names of models begin with -> the module and the class of LangChain that speak to them."""
 ASYNC_EXECUTION: Final = "async_execution"
 
 
@@ -76,6 +90,16 @@ def read_model_spelling(text: str) -> str:
     """Read a model as it is spelled here: ``openai/gpt-4o`` is ``openai:gpt-4o``."""
     provider, slash, name = text.partition("/")
     return f"openai:{name}" if slash and provider == "openai" and name else text
+
+
+def write_model_line(name: str) -> str | None:
+    """Write the line of Python that makes a model of another provider; None where the name does not tell which."""
+    family = next((word for word in _CHAT_MODELS if name.lower().startswith(word)), None)
+    if family is None or not _MODEL_NAME.fullmatch(name):
+        return None
+    module, kind = _CHAT_MODELS[family]
+    model = re.split(r"[:/]", name)[-1]
+    return f"from {module} import {kind}; my_model = {kind}(model={model!r})"
 
 
 def find_invisible_character(text: str) -> str | None:

@@ -17,6 +17,7 @@ from ensemble_notebook.cell.reading.values import describe_node, expect_value, r
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
 from ensemble_notebook.cell.text.source_text import Place
 from ensemble_notebook.cell.text.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
+from ensemble_notebook.domain.definitions.enums import Workflow
 
 _KEY_NAMES_IT: Final = "Remove this line, or change the key."
 _SMALLEST: Final = "The smallest cell is a list of tasks: `- Research {topic}`, then `- Write a haiku from it`."
@@ -36,7 +37,7 @@ def read_section(root: Node | None, report: MistakeReport) -> Section | None:
         top.values["tasks"] = reader.read_group(root, "the cell")
     elif isinstance(root, MappingNode):
         reader.read_fields(root, top)
-        reader.notice_parallel_order(top)
+        reader.notice_order(top)
     elif isinstance(root, ScalarNode):
         empty = root.is_empty
         hint = "Write a space after each '-'." if root.text.startswith("-") else _SMALLEST
@@ -198,22 +199,24 @@ class _CellReader(PartReader):
                 node.place, f"{section.label} takes {wanted}, and this is {describe_node(node)}.", hint
             )
 
-    def notice_parallel_order(self, top: Section) -> None:
-        """Say that a mapping does not run in its order, if the cell has another tool's words (C1, C3)."""
+    def notice_order(self, top: Section) -> None:
+        """Say how a mapping runs, if the cell has another tool's words, where it is a chain (C1, C3)."""
         group = top.values.get("tasks")
-        if (
-            not self.has_familiar_key
-            or not isinstance(group, TaskGroup)
-            or group.is_list
-            or "workflow" in top.key_values
-        ):
+        if not self.has_familiar_key or not isinstance(group, TaskGroup) or group.is_list or len(group.sections) < 2:
             return
-        if len(group.sections) > 1 and not any(_is_linked(section) for section in group.sections):
-            message = (
-                "a mapping of tasks is a graph: these run at the same time, and none reads another. "
-                "For one after the other write them as a list, or give them `context:`."
-            )
-            self.report.add_notice(top.key_values["tasks"].key, message, is_warning=True)
+        if any(_is_linked(section) for section in group.sections):
+            return
+        here = "here a mapping of tasks is a graph: these run at the same time, and none reads another"
+        if "workflow" in top.key_values:
+            if str(top.values.get("workflow")).lower() != Workflow.SEQUENTIAL:
+                return
+            here = "here `workflow: sequential` only orders the tasks of a mapping: none reads another"
+        first, second = (section.name for section in group.sections[:2])
+        message = (
+            f"in crewAI these tasks run one after the other, and each reads the one before; {here}. Write them as a "
+            f"list (`- name: {first}`), or give each the one before, such as `context: {first}` for {second!r}."
+        )
+        self.report.add_notice(top.key_values["tasks"].key, message, is_warning=True)
 
 
 def _refuse_stray_key(key: ScalarNode | None, node: ScalarNode) -> None:

@@ -18,8 +18,9 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from traitlets import Bool, Enum, Unicode, observe
 
 from ensemble_notebook.cell.language.options import Options, format_option_help, parse_options
+from ensemble_notebook.cell.language.remedies import use_cell_words
 from ensemble_notebook.cell.text.mistakes import CellError
-from ensemble_notebook.errors import RunInterrupted, ValidationError, did_you_mean, make_readable
+from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError, did_you_mean, make_readable
 from ensemble_notebook.notebook.magics.warm_up import WarmUp
 
 if TYPE_CHECKING:
@@ -105,6 +106,9 @@ class EnsembleMagics(Magics):
             self._execute(cell, options)
         except CellError as error:
             self._show_mistakes(error)
+            raise
+        except EnsembleError as error:
+            use_cell_words(error)
             raise
 
     ensemble.__doc__ = format_option_help()
