@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import functools
 import logging
 import random
+import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Final
 
@@ -22,8 +24,9 @@ from ensemble_notebook.engine.events.run_log import RunLogger
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
-from ensemble_notebook.engine.threads.loop_thread import loop_thread
+from ensemble_notebook.engine.threads.loop_thread import LoopThread, loop_thread, replace_loop_thread
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
+from ensemble_notebook.ensemble.loop_watchdog import watch_loop
 from ensemble_notebook.ensemble.run_errors import make_run_error
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, TaskExecutionError, make_users_traceback
@@ -35,6 +38,10 @@ logger = logging.getLogger(__name__)
 SLICE_S: Final = 0.2
 INTERRUPT_LIMIT_S: Final = 2.0
 EXPORT_LIMIT_S: Final = 0.5
+_BLOCKED: Final = (
+    "The event loop is blocked{place}, as by time.sleep or a request in an async function. It is left to itself, and "
+    "later runs get a new one. Use a plain function, which runs on a thread, or await."
+)
 _STUCK: Final = (
     f"the run has not ended within {INTERRUPT_LIMIT_S:g} s. Something blocks its event loop, such as time.sleep or a "
     f"request in an async function; it ends after that."
@@ -75,6 +82,9 @@ class RunHandle:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stream: EventStream | None = None
         self._is_cancelled = False
+        self._thread: LoopThread | None = None
+        self._lock = threading.Lock()
+        self._has_ended = False
         self._future: concurrent.futures.Future[None] = concurrent.futures.Future()
 
     @property
@@ -96,9 +106,11 @@ class RunHandle:
 
     def cancel(self) -> None:
         """Stop the run; returns at once. What is done is kept. Does nothing after the end."""
-        self._is_cancelled = True
+        is_first, self._is_cancelled = not self._is_cancelled, True
         if self._loop is not None and not self.is_done:
             self._loop.call_soon_threadsafe(self._stop_driver)
+        if is_first and self._thread is not None:
+            watch_loop(self._thread, self._future, functools.partial(self._abandon, ExitReason.INTERRUPTED))
 
     def result(
         self, timeout: float | None = None, *, while_waiting: Callable[[], object] | None = None
@@ -137,7 +149,11 @@ class RunHandle:
 
     def begin(self) -> None:
         """Start on the process's loop thread."""
-        loop_thread().submit(self.drive())
+        self._thread = loop_thread()
+        self._thread.submit(self.drive())
+        if (limit_s := self._setting.timeout) is not None:
+            give_up = functools.partial(self._abandon, ExitReason.TIMEOUT)
+            watch_loop(self._thread, self._future, give_up, after_s=limit_s)
 
     def interrupted(self) -> EnsembleOutput:
         """Stop after a keyboard interrupt: waits a moment for the run to end; a second interrupt ends the wait.
@@ -156,15 +172,20 @@ class RunHandle:
 
     async def drive(self, sinks: Sequence[Sink] = ()) -> None:
         """Run on the current loop. Never raises for what happened inside the run; only a cancellation comes through."""
+        with self._lock:
+            if self._loop is not None:
+                return  # the loop was blocked for so long that another one has taken the run over
+            self._loop = asyncio.get_running_loop()
         try:
-            await self._drive(sinks)
+            await self._drive(self._loop, sinks)
         except Exception as error:  # noqa: BLE001 - a fault of the machinery itself: whoever waits is told, not left waiting
-            self._error = error
+            if not self._has_ended:
+                self._error = error
         finally:
-            self._future.set_result(None)
+            if self._claim_end():
+                self._future.set_result(None)
 
-    async def _drive(self, sinks: Sequence[Sink]) -> None:
-        loop = self._loop = asyncio.get_running_loop()
+    async def _drive(self, loop: asyncio.AbstractEventLoop, sinks: Sequence[Sink]) -> None:
         delivery = ListenerDelivery((*self._ensemble.listeners, *self._setting.listeners))
         log = RunLogger(self._spec.graph, is_verbose=self._ensemble.verbose)
         rewrite = None if self._text_filter is None else self._text_filter.apply
@@ -181,9 +202,10 @@ class RunHandle:
         finally:
             if timer is not None:
                 timer.cancel()
-            self._make_output(driver)
-            is_stopped = driver.result.exit_reason is ExitReason.INTERRUPTED
-            await self._export(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
+            is_stopped = self._has_ended or driver.result.exit_reason is ExitReason.INTERRUPTED
+            if not self._has_ended:
+                self._make_output(driver)
+                await self._export(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
             await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
 
     async def _export(self, limit_s: float) -> None:
@@ -202,6 +224,35 @@ class RunHandle:
             caller.close()
         if warning is not None:
             output.add_warning(warning)
+
+    def _claim_end(self) -> bool:
+        """Whether whoever asks is the one that ends the run: its loop, or a thread that has given the loop up."""
+        with self._lock:
+            is_mine, self._has_ended = not self._has_ended, True
+            return is_mine
+
+    def _abandon(self, reason: ExitReason) -> None:
+        """End the run on this thread, since its loop is blocked; runs from now on get a new loop (E66)."""
+        assert self._thread is not None
+        place = self._thread.find_place()
+        replace_loop_thread(self._thread)
+        if self._driver is None:  # it has not begun, since another run blocks the loop
+            self._thread = loop_thread()
+            self._thread.submit(self.drive())
+            return
+        if not self._claim_end():
+            return
+        try:
+            if self.output is not None:
+                return  # all is done but the last steps on the loop, which another run blocks
+            self._driver.abandon(reason, _BLOCKED.format(place="" if place is None else f" at {place}"))
+            self._make_output(self._driver)
+            with contextlib.suppress(TimeoutError):
+                loop_thread().submit(self._export(EXPORT_LIMIT_S)).result(2 * EXPORT_LIMIT_S)
+        except Exception as error:  # noqa: BLE001 - as in `drive`
+            self._error = error
+        finally:
+            self._future.set_result(None)
 
     def _stop_driver(self) -> None:
         if self._driver is not None:

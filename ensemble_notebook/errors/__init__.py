@@ -61,7 +61,13 @@ from ensemble_notebook.errors.execution_errors import (
     TraceFormatError,
 )
 from ensemble_notebook.errors.foreign import RecordedError, make_recorded_error, mask_error
-from ensemble_notebook.errors.origin import add_origin, find_origin, make_users_traceback, register_cell_namer
+from ensemble_notebook.errors.origin import (
+    add_origin,
+    find_origin,
+    find_place,
+    make_users_traceback,
+    register_cell_namer,
+)
 from ensemble_notebook.errors.pickling import Pickled, describe_parts, get_state
 from ensemble_notebook.errors.suggestions import did_you_mean, find_nearest
 from ensemble_notebook.errors.text import make_readable, register_mask, remove_control_characters
@@ -101,6 +107,7 @@ __all__ = [
     "did_you_mean",
     "find_nearest",
     "find_origin",
+    "find_place",
     "get_message",
     "get_state",
     "make_readable",

@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Final
 
 _PACKAGE: Final = str(Path(__file__).parents[1]) + os.sep
@@ -39,6 +39,13 @@ def find_origin(error: BaseException) -> str | None:
         return None
     code = frame.tb_frame.f_code
     return f"{_name_file(code.co_filename)}:{frame.tb_lineno} in {code.co_name}"
+
+
+def find_place(frame: FrameType | None) -> str | None:
+    """``file:line in function`` of the innermost frame of the user's own code; None where there is none."""
+    while frame is not None and not _is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame and f"{_name_file(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
 def add_origin(text: str, error: BaseException) -> str:

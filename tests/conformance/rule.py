@@ -70,6 +70,7 @@ SOURCES: Final = {
     "E59": (OWN,),
     "E64": (OWN,),
     "E65": (OWN,),
+    "E66": (OWN,),
     "E67": (OWN,),
     "E68": (OWN,),
     "T1": (ENGINE,),

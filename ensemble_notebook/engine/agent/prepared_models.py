@@ -12,6 +12,7 @@ from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
 from ensemble_notebook.engine.agent.startup_span import StartupSpan
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import await_safely
+from ensemble_notebook.engine.threads.loop_thread import call_on_loop
 from ensemble_notebook.errors import AgentExecutionError, EnsembleError, summarize_error
 
 
@@ -32,7 +33,7 @@ class PreparedModels:
     def close(self) -> None:
         """Stop preparing: nobody waits for a model any more."""
         for preparation in self._preparations.values():
-            preparation.cancel()
+            call_on_loop(preparation.get_loop(), preparation.cancel)
         for startup in self._startups:  # what is cancelled gets to its own end only when the run is told as ended
             startup.cancel()
 

@@ -5,6 +5,7 @@ Knows no listener in particular and nothing about what events mean.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import count
@@ -19,7 +20,7 @@ Sink = Callable[[Event], None]
 
 
 class EventStream:
-    """Only the loop that runs the engine may write to it.
+    """Only the loop that runs the engine may write to it, until another thread takes it over.
 
     Args:
         run_id: of the run; span ids are made from it.
@@ -40,6 +41,7 @@ class EventStream:
         self._zero = clock.monotonic()
         self._span_numbers = count(1)
         self._is_closed = False
+        self._writer: int | None = None
 
     def new_span_id(self) -> str:
         """An id that no other span of any run has."""
@@ -55,7 +57,7 @@ class EventStream:
 
     def emit(self, kind: type[Event], span: SpanEmitter, fields: dict[str, Any]) -> None:
         """Write one event. After `close`, nothing is written: a tool that outlives its run has no voice any more."""
-        if self._is_closed:
+        if self._is_closed or self._writer not in (None, threading.get_ident()):
             return
         offset = self._clock.monotonic() - self._zero
         if (error := fields.get("error")) is not None:
@@ -77,6 +79,10 @@ class EventStream:
         self.events.append(event)
         for sink in self._sinks:
             sink(event)
+
+    def take_over(self) -> None:
+        """Let only this thread write from now on: the loop is blocked, and what it does later is no part of the run."""
+        self._writer = threading.get_ident()
 
     def close(self) -> None:
         """No more events."""

@@ -20,6 +20,7 @@ from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.limits.budget_account import BudgetAccount
 from ensemble_notebook.engine.limits.budget_admission import Admission, BudgetAdmission
 from ensemble_notebook.engine.limits.rate_limiter import RateLimiter
+from ensemble_notebook.engine.limits.send_gate import SendGate
 
 
 class RequestLimits:
@@ -30,6 +31,7 @@ class RequestLimits:
         rate_limits: all that apply, None for one that there is not; a request passes each of them.
         pricing: what a request costs; nothing has a known price without it.
         clock: of the run.
+        gate: closed once the run may send nothing more.
     """
 
     def __init__(
@@ -38,18 +40,20 @@ class RequestLimits:
         rate_limits: Iterable[RateLimit | None] = (),
         pricing: Pricing | None = None,
         clock: Clock | None = None,
+        gate: SendGate | None = None,
     ) -> None:
         self._account = account
         self._rate_limits = tuple(limit for limit in rate_limits if limit is not None)
         self._pricing = pricing
         self._clock = clock or SystemClock()
+        self._gate = gate or SendGate()
         self._rate_limiter = RateLimiter(self._rate_limits, self._clock)
 
     def with_rate_limits(self, *rate_limits: RateLimit | None) -> RequestLimits:
         """The same with further rate limits: those of a task or an agent."""
         if not any(rate_limits):
             return self
-        return RequestLimits(self._account, (*self._rate_limits, *rate_limits), self._pricing, self._clock)
+        return RequestLimits(self._account, (*self._rate_limits, *rate_limits), self._pricing, self._clock, self._gate)
 
     async def admit(self, port: ChatPort, conversation: Conversation, call: SpanEmitter) -> Admission:
         """Wait until the next request of a conversation may be sent.
@@ -64,7 +68,9 @@ class RequestLimits:
         Raises:
             BudgetExceededError: it can never fit into what the budget leaves, or has no price under `max_cost`.
             RateLimitTimeoutError: its turn would come too late.
+            CancelledError: the run was stopped, before or meanwhile.
         """
+        self._gate.check()
         admission = (
             Admission() if self._account is None else await self._reserve(self._account, port, conversation, call)
         )
@@ -72,6 +78,7 @@ class RequestLimits:
             if not self._rate_limiter.try_pass():
                 with _span_of_wait(call, "rate_limit", RateLimitWaited):
                     await self._rate_limiter.wait()
+            self._gate.check()
         except BaseException:
             admission.withdraw()
             raise

@@ -26,6 +26,7 @@ from ensemble_notebook.engine.scheduling.scheduler_inputs import (
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.task.task_runner import TaskRunner
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
+from ensemble_notebook.engine.threads.loop_thread import call_on_loop
 
 CANCELLATION_LIMIT_S: Final = 0.5
 
@@ -69,7 +70,9 @@ class Driver:
             advance=self._advance,
             close=self.close,
         )
+        self._stream = stream
         self._is_stopping = False
+        self._is_concluded = False
         self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> RunResult:
@@ -103,12 +106,31 @@ class Driver:
         """Stop at once: requests in flight are cancelled, nothing new starts (E35). Does nothing after the end."""
         if self._finished.done() or self._is_stopping:
             return
-        self._is_stopping = True
-        self.result.exit_reason = reason
-        self._act(self._advance, RunStopRequested())
+        self._request_stop(reason)
         asyncio.get_running_loop().call_later(CANCELLATION_LIMIT_S, self._act, self._executor.leave_uncancelled)
 
+    def abandon(self, reason: ExitReason, message: str) -> None:
+        """End the run from another thread, since something blocks its loop (E66); `message` is a warning of it.
+
+        What the loop does once it is free again is no part of the run: its tasks find themselves cancelled.
+        """
+        self._stream.take_over()
+        if not self._is_stopping:
+            self._request_stop(reason)
+        self._spans.warn(message)
+        self._act(self._executor.leave_uncancelled)
+        self._conclude()
+
+    def _request_stop(self, reason: ExitReason) -> None:
+        self._is_stopping = True
+        self.result.exit_reason = reason
+        self._runner.stop_requests()
+        self._act(self._advance, RunStopRequested())
+
     def _conclude(self) -> None:
+        if self._is_concluded:
+            return
+        self._is_concluded = True
         for label in self._caller.list_abandoned():
             self._spans.warn(f"Still running and left to itself: {label}.")
         for message in self._source.warnings:
@@ -124,8 +146,12 @@ class Driver:
         for command in self._scheduler.handle(scheduler_input):
             if not isinstance(command, EndRun):
                 self._executor.execute(command)
-            elif not self._finished.done():
-                self._finished.set_result(None)
+            else:
+                call_on_loop(self._finished.get_loop(), self._finish)
+
+    def _finish(self) -> None:
+        if not self._finished.done():
+            self._finished.set_result(None)
 
     def _act(self, function: Callable[..., None], *args: Any) -> None:
         """Do something; where it fails, the run ends, and neither hangs nor goes on unseen."""

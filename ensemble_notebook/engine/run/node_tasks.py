@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
+from ensemble_notebook.engine.threads.loop_thread import call_on_loop
 
 Node: TypeAlias = TaskNode | PhaseNode
 Settle = Callable[[Any, asyncio.Task[Any]], None]
@@ -35,13 +36,14 @@ class NodeTasks:
         task.add_done_callback(functools.partial(self._ended, node, settle))
 
     def cancel(self, node: Node) -> None:
-        """Ask the work on a node to end."""
-        self._working[node].cancel()
+        """Ask the work on a node to end; from any thread."""
+        task = self._working[node]
+        call_on_loop(task.get_loop(), task.cancel)
 
     def cancel_all(self) -> None:
         """Ask all work to end."""
         for task in self._working.values():
-            task.cancel()
+            call_on_loop(task.get_loop(), task.cancel)
 
     def detach(self) -> list[Node]:
         """Let nobody hear any more of the work that still goes on; the nodes that it was for."""

@@ -32,6 +32,7 @@ from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_abandonment import PreviousOutputKept, TaskAbandoned
 from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
+from ensemble_notebook.engine.limits.send_gate import SendGate
 from ensemble_notebook.engine.review.review_queue import ReviewQueue
 from ensemble_notebook.engine.review.task_gates import TaskGates
 from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
@@ -79,8 +80,9 @@ class TaskRunner:
         self._draw = draw
         self.revisions: dict[TaskNode, Revision] = {}
         self._models = PreparedModels(source, run)
+        self._gate = SendGate()
         account = None if spec.budget is None else open_account(spec.budget)
-        limits = RequestLimits(account, [spec.rate_limit], spec.pricing, clock)
+        limits = RequestLimits(account, [spec.rate_limit], spec.pricing, clock, self._gate)
         self._agent_runner = AgentRunner(self._models, caller, limits, streams=spec.streams, draw=draw)
         self._broken_callables = BrokenCallables()
         self._memory = TaskMemory(spec.memory, caller, self._broken_callables)
@@ -93,8 +95,13 @@ class TaskRunner:
         self._manager = Manager(spec, team) if spec.graph.managed else None
         self._requests = TaskRequestBuilder(self._inputs, self._gates, delegation_tools, self._manager, caller)
 
+    def stop_requests(self) -> None:
+        """Let no agent send anything any more, whatever its tools do with their cancellation (E66)."""
+        self._gate.close()
+
     def close(self) -> None:
         """Release what is still being made ready: the run is over."""
+        self._gate.close()
         self._models.close()
 
     @property

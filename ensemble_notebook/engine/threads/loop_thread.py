@@ -8,18 +8,21 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import functools
 import os
+import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
+
+from ensemble_notebook.errors import find_place
 
 T = TypeVar("T")
 
 EXIT_LIMIT_S: Final = 1.0
 
 _lock = threading.Lock()
+_threads: Final[dict[int, LoopThread]] = {}
 
 
 class LoopThread:
@@ -37,6 +40,19 @@ class LoopThread:
     def is_current(self) -> bool:
         """True on the loop's own thread, where blocking would stop everything."""
         return threading.current_thread() is self._thread
+
+    def is_responsive(self, limit_s: float) -> bool:
+        """Whether the loop does what it is asked within so many seconds; False where something blocks it."""
+        answered = threading.Event()
+        try:
+            self.loop.call_soon_threadsafe(answered.set)
+        except RuntimeError:
+            return False  # it is closed
+        return answered.wait(limit_s)
+
+    def find_place(self) -> str | None:
+        """``file:line in function`` of the user's own code that the thread is in; None where it is in none."""
+        return find_place(sys._current_frames().get(self._thread.ident or 0))
 
     def stop(self) -> None:
         """End the loop and its thread, at exit; runs that are still going are stopped first."""
@@ -74,9 +90,26 @@ def loop_thread() -> LoopThread:
         return _loop_thread_of(os.getpid())
 
 
-@functools.cache
-def _loop_thread_of(_pid: int) -> LoopThread:
+def replace_loop_thread(blocked: LoopThread) -> None:
+    """Leave a blocked loop to itself: runs that begin from now on get another one."""
+    with _lock:
+        if _threads.get(os.getpid()) is blocked:
+            del _threads[os.getpid()]
+
+
+def call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> None:
+    """Call a function that belongs to a loop: at once where that runs on this thread, else as soon as it can."""
+    if asyncio._get_running_loop() is loop:
+        function(*args)
+    else:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing on it goes on
+            loop.call_soon_threadsafe(function, *args)
+
+
+def _loop_thread_of(pid: int) -> LoopThread:
     """One per process: a forked child has the parent's objects, but none of its threads."""
-    thread = LoopThread()
-    atexit.register(thread.stop)
+    thread = _threads.get(pid)
+    if thread is None:
+        thread = _threads[pid] = LoopThread()
+        atexit.register(thread.stop)
     return thread
