@@ -73,7 +73,7 @@ class EntityMemory:
         """Give the facts about an entity, in the order in which they were put."""
         found = self._store.retrieve(self._scope, name, _MAX_CANDIDATES)
         about = [each for each in found if split_words(each.metadata.get(_ENTITY, "")) == split_words(name)]
-        about.sort(key=lambda entry: entry.created_at)
+        about.sort(key=lambda entry: (entry.created_at is not None, entry.created_at))
         return tuple(each.text.removeprefix(f"{each.metadata[_ENTITY]}: ") for each in about)
 
     def store(self, scope: str, entry: MemoryEntry, /) -> object:

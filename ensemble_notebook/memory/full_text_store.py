@@ -61,7 +61,7 @@ class FullTextStore(ABC):
         text = mask(_replace_surrogates(entry.text))
         metadata = json.dumps({name: mask(value) for name, value in entry.metadata.items()})
         with self._open() as connection, transaction(connection):
-            row = (_replace_surrogates(scope), text, _to_utc_text(entry.created_at), metadata)
+            row = (_replace_surrogates(scope), text, _to_utc_text(entry.created_at or datetime.now(UTC)), metadata)
             (number,) = connection.execute(_INSERT_ENTRY, row).fetchone()
             connection.execute(
                 "INSERT INTO memory_word (rowid, words) VALUES (?, ?)", (number, " ".join(split_words(text)))

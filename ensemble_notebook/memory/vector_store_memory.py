@@ -6,7 +6,7 @@ Knows the vector store by its methods only; imports none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,9 +14,11 @@ from ensemble_notebook.domain.definitions.memory import MemoryEntry, is_vector_s
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import ValidationError
 
+# What the metadata of our documents are called, so that they don't meet those of others. 0.1.0 wrote them bare.
+_PREFIX: Final = "ensemble_"
 _SCOPE: Final = "scope"
 _CREATED_AT: Final = "created_at"
-# Where a store can't filter, so many documents of other scopes are read through at most.
+# So many documents are read through at most for those of one scope.
 _READ_LIMIT: Final = 4096
 
 
@@ -25,65 +27,84 @@ class ScopeFilter(dict[str, str]):
 
     def __call__(self, document: Any) -> bool:
         """Whether a document is of the scope."""
-        metadata = getattr(document, "metadata", document)
+        metadata = getattr(document, "metadata", document) or {}
         return all(metadata.get(name) == value for name, value in self.items())
 
 
 class VectorStoreMemory:
     """Any LangChain vector store in place of a memory. What gets old or too much is the store's own business.
 
-    A scope is the ``scope`` in the metadata of a document; documents that were not stored through a memory have none,
-    and are never found.
+    Documents that others put there belong to every scope. Those of tasks have their scope in their metadata, as
+    ``ensemble_scope``.
 
     Args:
         store: an object with ``add_texts`` and ``similarity_search``, or their async variants, which come first.
+        read_only: False where tasks may write into the store, beside what is there.
+
+    Attributes:
+        read_only: as given.
 
     Raises:
         ValidationError: it is none.
     """
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: Any, *, read_only: bool = True) -> None:
         if not is_vector_store(store):
             raise ValidationError(
                 f"VectorStoreMemory takes an object with add_texts and similarity_search, got {type(store).__name__}."
             )
+        if not isinstance(read_only, bool):
+            raise ValidationError(f"VectorStoreMemory read_only must be True or False, got {read_only!r}.")
         self._store = store
+        self.read_only = read_only
 
     async def store(self, scope: str, entry: MemoryEntry, /) -> None:
-        """Keep an entry, its secrets masked (T7)."""
-        created_at = entry.created_at.isoformat()
-        metadata = {name: mask(value) for name, value in entry.metadata.items()}
-        await self._call_store("add_texts", [mask(entry.text)], [{**metadata, _SCOPE: scope, _CREATED_AT: created_at}])
+        """Keep an entry, its secrets masked (T7).
+
+        Raises:
+            ValidationError: nothing may be written.
+        """
+        if self.read_only:
+            raise ValidationError(
+                "This vector store is only read. Where tasks may write into it, give memory="
+                "VectorStoreMemory(store, read_only=False)."
+            )
+        metadata = {f"{_PREFIX}{name}": mask(value) for name, value in entry.metadata.items()}
+        metadata[f"{_PREFIX}{_SCOPE}"] = scope
+        metadata[f"{_PREFIX}{_CREATED_AT}"] = (entry.created_at or datetime.now(UTC)).isoformat()
+        await self._call_store("add_texts", [mask(entry.text)], [metadata])
 
     async def retrieve(self, scope: str, query: str, limit: int, /) -> list[MemoryEntry]:
-        """Find at most `limit` entries of the scope, nearest in meaning first."""
+        """Find at most `limit` entries of the scope, or of no scope, nearest in meaning first."""
         if limit <= 0:
             return []
         query = query if query.strip() else scope  # services refuse to embed nothing
-        found = await self._search_with_filter(scope, query, limit)
-        if found is None:
-            found = await self._search_all_scopes(scope, query, limit)
+        found, is_all = await self._search_all_scopes(scope, query, limit)
+        if len(found) < limit and not is_all:
+            found += [each for each in await self._search_with_filter(scope, query, limit) if each not in found]
         return [_to_entry(document) for document in found[:limit]]
 
-    async def _search_with_filter(self, scope: str, query: str, limit: int) -> list[Any] | None:
-        """Search with a filter on the scope; None when the store does not take it, or takes no notice of it."""
-        is_ours = ScopeFilter({_SCOPE: scope})
-        try:
-            found = await self._call_store("similarity_search", query, k=limit, filter=is_ours)
-        except Exception:  # noqa: BLE001 - each store refuses in its own way; what is really wrong comes again without it
-            return None
-        return list(found) if all(map(is_ours, found)) else None
-
-    async def _search_all_scopes(self, scope: str, query: str, limit: int) -> list[Any]:
-        """Search in all scopes, for more and more documents, until enough are of the one."""
-        is_ours = ScopeFilter({_SCOPE: scope})
+    async def _search_all_scopes(self, scope: str, query: str, limit: int) -> tuple[list[Any], bool]:
+        """Search in all scopes, for more and more documents, until enough fit; and whether these were all there are."""
         count = 4 * limit
         while True:
-            found: Sequence[Any] = await self._call_store("similarity_search", query, k=count)
-            ours = list(filter(is_ours, found))
-            if len(ours) >= limit or len(found) < count or count >= _READ_LIMIT:
-                return ours
+            found: Sequence[Any] = list(await self._call_store("similarity_search", query, k=count))
+            fitting = [document for document in found if _find_scope(document) in (scope, None)]
+            if len(fitting) >= limit or len(found) < count or count >= _READ_LIMIT:
+                return fitting, len(found) < count
             count = min(4 * count, _READ_LIMIT)
+
+    async def _search_with_filter(self, scope: str, query: str, limit: int) -> list[Any]:
+        """Search with a filter on the scope, for a few entries among many of others, where the store takes one."""
+        found: list[Any] = []
+        for name in (f"{_PREFIX}{_SCOPE}", _SCOPE):
+            wanted = ScopeFilter({name: scope})
+            try:
+                filtered = await self._call_store("similarity_search", query, k=limit, filter=wanted)
+            except Exception:  # noqa: BLE001 - each store refuses in its own way; what is wrong was told without it
+                continue
+            found += [document for document in filtered if _find_scope(document) == scope]
+        return found
 
     async def _call_store(self, name: str, *args: Any, **settings: Any) -> Any:
         method = getattr(self._store, f"a{name}", None)
@@ -93,10 +114,42 @@ class VectorStoreMemory:
 
     def __repr__(self) -> str:
         """Say the kind of its store."""
-        return f"VectorStoreMemory({type(self._store).__name__})"
+        return f"VectorStoreMemory({type(self._store).__name__}{'' if self.read_only else ', read_only=False'})"
+
+
+def _get_metadata(document: Any) -> Mapping[str, Any]:
+    """The metadata of a document, whose keys are texts; none where it has something else."""
+    metadata = getattr(document, "metadata", None)
+    if not isinstance(metadata, Mapping):
+        return {}
+    return {str(name): value for name, value in metadata.items()}
+
+
+def _find_scope(document: Any) -> str | None:
+    """The scope of a document that a task stored; None for documents of others."""
+    metadata = _get_metadata(document)
+    scope = metadata.get(f"{_PREFIX}{_SCOPE}")
+    if scope is None and _read_time(metadata.get(_CREATED_AT)) is not None:
+        scope = metadata.get(_SCOPE)  # as 0.1.0 wrote it, both together
+    return scope if isinstance(scope, str) else None
 
 
 def _to_entry(document: Any) -> MemoryEntry:
-    metadata = {name: str(value) for name, value in document.metadata.items() if name not in (_SCOPE, _CREATED_AT)}
-    created_at = datetime.fromisoformat(document.metadata[_CREATED_AT])
-    return MemoryEntry(text=document.page_content, created_at=created_at.astimezone(UTC), metadata=metadata)
+    metadata = _get_metadata(document)
+    own = _find_scope(document) is not None
+    prefix = _PREFIX if f"{_PREFIX}{_SCOPE}" in metadata else ""
+    kept = (f"{prefix}{_SCOPE}", f"{prefix}{_CREATED_AT}") if own else ()
+    return MemoryEntry(
+        text=str(getattr(document, "page_content", document)),
+        created_at=_read_time(metadata.get(f"{prefix}{_CREATED_AT}")),
+        metadata={name.removeprefix(prefix): str(value) for name, value in metadata.items() if name not in kept},
+    )
+
+
+def _read_time(text: Any) -> datetime | None:
+    """A time with its zone, as our documents have it; None for anything else."""
+    try:
+        time = datetime.fromisoformat(text)
+        return None if time.tzinfo is None else time.astimezone(UTC)
+    except (OverflowError, TypeError, ValueError):
+        return None

@@ -73,6 +73,7 @@ SOURCES: Final = {
     "E66": (OWN,),
     "E67": (OWN,),
     "E68": (OWN,),
+    "E60": (OWN,),
     "T1": (ENGINE,),
     "T2": (OWN,),
     "T3": (OWN,),

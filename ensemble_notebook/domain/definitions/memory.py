@@ -16,12 +16,12 @@ class MemoryEntry(Record):
 
     Attributes:
         text: what.
-        created_at: when, UTC.
+        created_at: when, UTC; None where nobody knows, as for documents that others put into a vector store.
         metadata: where it came from: ``task``, ``agent``, ``run_id``, and what the store's user adds.
     """
 
     text: str
-    created_at: datetime
+    created_at: datetime | None
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore
-from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted
+from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.events.broken_callables import BrokenCallables
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
@@ -28,6 +28,7 @@ class TaskMemory:
         self._store = store
         self._caller = caller
         self._broken_callables = broken_callables
+        self._has_warned = False
 
     async def read(
         self, scopes: Sequence[str], query: str, task: SpanEmitter, limit_s: float | None
@@ -42,13 +43,25 @@ class TaskMemory:
 
     async def write(self, scopes: Sequence[str], output: TaskOutput, task: SpanEmitter, limit_s: float | None) -> None:
         """Keep an output in each scope, for which each has `limit_s` seconds."""
-        if self._store is None:
+        if self._store is None or self._is_read_only(scopes, task):
             return
         facts = {"task": output.name, "agent": output.agent_role, "run_id": task.stream.run_id}
         for name in scopes:
             entry = MemoryEntry(text=output.raw, created_at=output.completed_at, metadata=facts)
             keeping = self._caller.call(f"memory {name}", self._store.store, name, entry)
             await self._use_store("store", name, task, _keep_entry(keeping, entry), limit_s)
+
+    def _is_read_only(self, scopes: Sequence[str], task: SpanEmitter) -> bool:
+        """Whether the store is only to be read; says so once where a task would have stored something (E60)."""
+        is_read_only = bool(getattr(self._store, "read_only", False))
+        if is_read_only and scopes and not self._has_warned:
+            self._has_warned = True
+            message = (
+                f"What task {task.task!r} leaves for its memory is not stored: the vector store is only read. Where "
+                f"tasks may write into it, give memory=VectorStoreMemory(store, read_only=False)."
+            )
+            task.emit(Warned, message=message)
+        return is_read_only
 
     async def _use_store(
         self,
