@@ -27,6 +27,7 @@ from ensemble_notebook import (
     TaskInputPrepared,
     TaskRetried,
     ToolUse,
+    VectorStoreMemory,
     human_input,
 )
 from tests.conformance.scene import done, of, run, scripted
@@ -62,8 +63,9 @@ def test_e44_any_langchain_vector_store_will_do() -> None:
     from langchain_core.vectorstores import InMemoryVectorStore
 
     store = InMemoryVectorStore(DeterministicFakeEmbedding(size=8))
-    run(done("a", handler=lambda task: "Spring tides are strong.", memory="sea"), memory=store)
-    output = run(Task.of("Explain", llm=scripted("ok"), memory="sea"), memory=store)
+    memory = VectorStoreMemory(store, read_only=False)
+    run(done("a", handler=lambda task: "Spring tides are strong.", memory="sea"), memory=memory)
+    output = run(Task.of("Explain", llm=scripted("ok"), memory="sea"), memory=memory)
     assert "Spring tides are strong." in of(output, TaskInputPrepared)[0].user_prompt
 
 
