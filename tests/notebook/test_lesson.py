@@ -235,7 +235,7 @@ def test_a_captain_sends_a_text_back_once() -> None:
 def test_a_budget_buys_five_calls_and_the_run_returns() -> None:
     tasks = [row["status"] for row in rows_of(trace(STORM, "eight stations, 5 calls"), "task")]
     assert tasks == ["ok"] * 5 + ["skipped"] * 3
-    assert below(STORM, "print(bought.status.value)").startswith("budget_exceeded\nbought: 5 reports for $0.00485")
+    assert below(STORM, "print(bought.status.value)").startswith("budget_exceeded\nbought: 5 reports for $0.00505")
 
 
 def test_a_rate_limit_sends_four_requests_half_a_second_apart() -> None:
