@@ -60,6 +60,7 @@ SOURCES: Final = {
     "E47": (OWN,),
     "E48": (OWN,),
     "E51": (OWN,),
+    "E49": (ENGINE, OWN),
     "E50": (OWN,),
     "E63": (OWN,),
     "E69": (OWN,),

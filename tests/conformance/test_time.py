@@ -1,24 +1,32 @@
-"""How long things took (E50)."""
+"""How long things took, and what a log tells of them (E49, E50)."""
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
 import pytest
 
 from ensemble_notebook import (
+    Agent,
+    Budget,
     Ensemble,
     EnsembleOutput,
     ExecutionTrace,
+    Fail,
     Phase,
+    Reply,
+    Review,
     ReviewDecision,
     ReviewRequest,
+    Task,
     TaskCompleted,
     TaskFailed,
     TaskInput,
+    ToolUse,
 )
-from tests.conformance.scene import done, of, run, run_cell
+from tests.conformance.scene import agent, done, lost, of, run, run_cell, scripted
 
 WORK_S = 0.02
 REVIEW_S = 0.5
@@ -90,3 +98,102 @@ def test_e50_a_saved_trace_says_the_same(tmp_path: Any) -> None:
     output.trace.save(tmp_path / "run.trace.json")
     loaded = ExecutionTrace.load(tmp_path / "run.trace.json")
     assert loaded.frames.tasks.duration_ms.tolist() == output.frames.tasks.duration_ms.tolist()
+
+
+KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def search(query: str) -> str:
+    """Look it up."""
+    if query == "nothing":
+        raise LookupError("empty shelf")
+    return f"{query}: {KEY} " + "blah " * 100
+
+
+def read_log(caplog: pytest.LogCaptureFixture, make: Any) -> list[tuple[str, str]]:
+    """What a run leaves in the log at INFO and above: levels and messages."""
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "ensemble_notebook"):
+        make()
+    return [(each.levelname, each.getMessage()) for each in caplog.records if each.name == "ensemble_notebook.run"]
+
+
+def find_line(lines: list[tuple[str, str]], beginning: str) -> tuple[str, str]:
+    """The one line that begins like this."""
+    (line,) = (each for each in lines if each[1].startswith(beginning))
+    return line
+
+
+def test_e49_a_log_tells_the_run_from_start_to_end(caplog: pytest.LogCaptureFixture) -> None:
+    cook = agent(Fail(401), role="Cook")
+    phases = [
+        Phase.of("first", Task.of("Cook it", name="steak", agent=cook, fallback=agent("Steak.", role="Net"))),
+        Phase.of("second", lost("burn"), after=["first"]),
+        Phase.of("third", done("plate"), after=["second"]),
+    ]
+    made = Ensemble(name="dinner", phases=phases, error_strategy="partial")
+    lines = read_log(caplog, made.run)
+    assert lines[0] == ("INFO", "Run dinner started: 3 tasks, sequential")
+    assert ("INFO", "Phase first started") in lines
+    assert ("INFO", "Phase first completed") in lines
+    assert ("WARNING", "Phase second failed") in lines
+    assert find_line(lines, "Phase third skipped: ")[0] == "INFO"
+    level, fallback = find_line(lines, "Task steak: fallback Net takes over for Cook: ")
+    assert level == "WARNING"
+    assert "401" in fallback
+    level, end = lines[-1]
+    assert (level, end.partition(" after ")[0]) == ("INFO", "Run dinner completed with warnings")
+    assert ": 1 of 3 tasks completed, 1 failed, 1 skipped, 2 model requests with " in end
+    by_task = [each for each in caplog.records if getattr(each, "task", None) == "steak"]
+    assert {getattr(each, "task_description", None) for each in by_task} == {"Cook it"}
+    assert [getattr(each, "agent_role", None) for each in by_task][-1] == "Net"
+
+
+def test_e49_a_tool_call_is_one_line_with_input_and_output_cut_and_masked(caplog: pytest.LogCaptureFixture) -> None:
+    replies = [Reply(calls=[ToolUse("search", {"query": KEY}), ToolUse("search", {"query": "nothing"})]), "Found."]
+    cell = "llm: model\nagents: {cook: {goal: Cook, tools: [search]}}\ntasks: [{description: Look, agent: cook}]"
+
+    def from_python() -> None:
+        run(Task.of("Look", agent=Agent(role="Cook", goal="Cook", tools=[search], llm=scripted(*replies))))
+
+    def from_a_cell() -> None:
+        run_cell(cell, search=search, model=scripted(*replies))
+
+    for make in (from_python, from_a_cell):
+        lines = read_log(caplog, make)
+        found, missed = [each for each in lines if each[1].startswith("Tool in ")]
+        assert found[0] == "INFO"
+        assert 'search({"query": "***"}) -> ***: *** blah' in found[1]
+        assert found[1].endswith("...")
+        assert len(found[1].partition(" -> ")[2]) == 203
+        assert missed[0] == "WARNING"
+        assert 'search({"query": "nothing"}) -> Tool error: LookupError: empty shelf (at ' in missed[1]
+
+
+def test_e49_reviews_retries_and_the_budget_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    decisions = [ReviewDecision.retry("more salt"), ReviewDecision.approve()]
+    task = Task.of("Cook", name="soup", agent=agent(Fail(429, retry_after=0), "Soup.", "Salty soup."), review=Review())
+    budget = Budget(max_llm_calls=3, warn_at=0.5)
+    lines = read_log(caplog, lambda: run(task, review_handler=lambda request: decisions.pop(0), budget=budget))
+    assert find_line(lines, "Model request 1 of soup failed (429), again in ")[0] == "WARNING"
+    assert lines.count(("INFO", "Review asked: output of soup")) == 2
+    assert [each[1].partition(": output of soup: ")[2] for each in lines if each[1].startswith("Review answered")] == [
+        "retry: more salt",
+        "approve",
+    ]
+    assert ("INFO", "Task soup sent back by its review, attempt 2: more salt") in lines
+    assert [each for each in lines if "budget" in each[1]]
+
+
+def test_e49_a_run_that_its_budget_stopped_ends_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    def overspend() -> None:
+        with pytest.raises(Exception, match="budget"):
+            run(
+                Task.of("Cook", name="cook", agent=agent("Soup.")),
+                done("b", context=["cook"]),
+                budget=Budget(max_tokens=1),
+            )
+
+    level, end = read_log(caplog, overspend)[-1]
+    assert level == "WARNING"
+    assert "stopped, since its budget is used up" in end

@@ -1,44 +1,52 @@
-"""The log as one more view of the event stream (E39). Silent unless the application configures logging."""
+"""The log as one more view of the event stream (E39, E49). Silent unless the application configures logging.
+
+What a line says of an event that needs nothing else stands in `log_lines`; here is what needs to know of earlier ones.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
 from ensemble_notebook.domain.events import (
     Event,
-    LlmCallCompleted,
-    LlmCallRetried,
-    Noted,
+    LlmAttemptEnded,
+    ReviewAnswered,
+    ReviewRequested,
+    RunEnded,
+    RunStarted,
     TaskCompleted,
     TaskFailed,
-    TaskInputPrepared,
+    TaskFellBack,
     TaskSkipped,
     TaskStarted,
     ToolCallCompleted,
-    Warned,
+    ToolCallStarted,
 )
 from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
 from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.wording import format_count, format_duration, pluralize
+from ensemble_notebook.engine.events.log_lines import LINES, ROUTINE, TALK, Line, append, cut
 from ensemble_notebook.errors import add_origin, make_readable, summarize_error
 
 logging.getLogger("ensemble_notebook").addHandler(logging.NullHandler())
 logger = logging.getLogger("ensemble_notebook.run")
 
-Line = tuple[Any, ...]  # level, format, arguments
-
-_TALK: Final = -1  # stands for DEBUG, or INFO where the ensemble or the agent is verbose
+_BAD_ENDS: Final = frozenset({RunStatus.FAILED, RunStatus.BUDGET_EXCEEDED})
+_STATUS_WORDS: Final = {RunStatus.BUDGET_EXCEEDED: "stopped, since its budget is used up,"}
+_TASK_ENDS: Final = {TaskCompleted: "completed", TaskFailed: "failed", TaskSkipped: "skipped"}
 
 
 class RunLogger:
     """Writes a run's events to ``ensemble_notebook.run``.
 
     Records carry ``run_id``, ``task``, ``task_index`` (from 1; None for work that stands in no plan, such as delegated
-    work) and ``agent_role``. Starts, ends and tool calls are
-    INFO, faults WARNING, prompts and replies DEBUG, or INFO where the ensemble or the agent is verbose. Secrets are
-    masked (T7): a log is a file that somebody keeps.
+    work), ``task_description`` and ``agent_role``. Starts, ends, reviews and tool calls are INFO, faults, retries and
+    fallbacks WARNING, prompts and replies DEBUG, or INFO where the ensemble or the agent is verbose. Secrets are masked
+    (T7): a log is a file that somebody keeps.
     """
 
     def __init__(self, graph: Graph, *, is_verbose: bool) -> None:
@@ -46,82 +54,137 @@ class RunLogger:
         self._agents = {node.name: node.agent for node in graph.all_tasks}
         self._team = {member.agent.role: member.agent for member in graph.team}
         self._is_verbose = is_verbose
+        self._name = ""
+        self._roles = {name: HANDLER_ROLE if agent is None else agent.role for name, agent in self._agents.items()}
+        self._descriptions: dict[str, str] = {}
+        self._asked: dict[str, str] = {}  # what a tool or a reviewer was asked, by span, until it has answered
+        self._ends: dict[str, str] = {}  # how each task of the plan ended at last
+        self._counts: Counter[str] = Counter()
+        self._is_usage_known = True
+        self._notes: dict[type[Event], Callable[[Any], object]] = {
+            TaskStarted: self._note_task,
+            TaskFellBack: self._note_fallback,
+            LlmAttemptEnded: self._count_request,
+            ToolCallStarted: self._note_tool_call,
+            **dict.fromkeys(_TASK_ENDS, self._note_task_end),
+        }
+        self._lines: dict[type[Event], Callable[[Any], Line]] = {
+            **LINES,
+            RunStarted: self._describe_run_start,
+            RunEnded: self._describe_run_end,
+            ToolCallCompleted: self._describe_tool_call,
+            ReviewRequested: self._describe_question,
+            ReviewAnswered: self._describe_answer,
+        }
 
     def put(self, event: Event) -> None:
         """Log one event, if anybody listens at its level."""
-        if type(event) is TaskStarted and event.task not in self._agents:
-            self._agents[event.task or ""] = self._team.get(event.agent)
-        make_line = _LINES.get(type(event))
-        if make_line is None or (type(event) in _ROUTINE and not logger.isEnabledFor(logging.INFO)):
+        kind = type(event)
+        if (note := self._notes.get(kind)) is not None:
+            note(event)
+        make_line = self._lines.get(kind)
+        if make_line is None or (kind in ROUTINE and not logger.isEnabledFor(logging.INFO)):
             return
         level, text, *values = make_line(event)
-        agent = self._agents.get(event.task or "")
-        if level is _TALK:
+        if level is TALK:
             if not any(values[1:]):  # no text is kept (T6a)
                 return
+            agent = self._agents.get(event.task or "")
             is_verbose = self._is_verbose or (agent is not None and agent.verbose)
             level = logging.INFO if is_verbose else logging.DEBUG
         if logger.isEnabledFor(level):
             safe = [make_readable(value) if isinstance(value, str) else value for value in values]
-            facts = {
-                "run_id": event.run_id,
-                "task": event.task,
-                "task_index": self._indices.get(event.task or ""),
-                "agent_role": self._role(event.task),
-            }
-            logger.log(level, text, *safe, extra=facts)
+            logger.log(level, text, *safe, extra=self._collect_facts(event))
 
-    def _role(self, task: str | None) -> str | None:
-        agent = self._agents.get(task or "")
-        if agent is not None:
-            return agent.role
-        return HANDLER_ROLE if task in self._agents else None
+    def _collect_facts(self, event: Event) -> dict[str, Any]:
+        task = event.task or ""
+        description = self._descriptions.get(task)
+        return {
+            "run_id": event.run_id,
+            "task": event.task,
+            "task_index": self._indices.get(task),
+            "task_description": None if description is None else make_readable(description),
+            "agent_role": self._roles.get(task),
+        }
 
+    # --- What later lines need ----------------------------------------------------------------------------------------
 
-def _task_started(event: TaskStarted) -> Line:
-    """Work that stands in no plan has no number."""
-    place = "" if event.index is None else f" ({event.index + 1}/{event.total})"
-    return logging.INFO, "Task %s%s started: %s", event.task, place, event.agent
+    def _note_task(self, event: TaskStarted) -> None:
+        name = event.task or ""
+        self._descriptions[name] = event.description
+        if name not in self._agents:
+            self._agents[name] = self._team.get(event.agent)
+        self._roles[name] = event.agent
 
+    def _note_fallback(self, event: TaskFellBack) -> None:
+        self._roles[event.task or ""] = event.agent
 
-def _task_completed(event: TaskCompleted) -> Line:
-    output = event.output
-    text = "Task %s completed in %.2f s with %d tool calls"
-    return logging.INFO, text, output.name, output.duration.total_seconds(), output.tool_call_count
+    def _note_task_end(self, event: Event) -> None:
+        if event.task in self._indices:
+            is_cut_short = isinstance(event, TaskFailed) and event.status is SpanStatus.CANCELLED
+            self._ends[event.task] = "cancelled" if is_cut_short else _TASK_ENDS[type(event)]
 
+    def _note_tool_call(self, event: ToolCallStarted) -> None:
+        self._asked[event.span_id] = event.arguments
 
-def _task_failed(event: TaskFailed) -> Line:
-    if event.status is SpanStatus.CANCELLED:
-        return logging.INFO, "Task %s was cancelled", event.task
-    return logging.WARNING, "Task %s failed: %s", event.task, add_origin(summarize_error(event.error), event.error)
+    def _count_request(self, event: LlmAttemptEnded) -> None:
+        usage = event.usage
+        self._counts.update(requests=1, tokens_in=usage.input_tokens or 0, tokens_out=usage.output_tokens or 0)
+        self._is_usage_known &= usage.input_tokens is not None and usage.output_tokens is not None
 
+    # --- Lines --------------------------------------------------------------------------------------------------------
 
-def _tool_completed(event: ToolCallCompleted) -> Line:
-    if event.status is SpanStatus.OK:
-        return logging.INFO, "Tool %s answered in %s", event.tool, event.task
-    if event.status is SpanStatus.CANCELLED:
-        return logging.INFO, "Tool %s in %s was cancelled", event.tool, event.task
-    told = event.result if event.error is None else add_origin(event.result, event.error)
-    return logging.WARNING, "Tool %s in %s: %s", event.tool, event.task, told
+    def _describe_run_start(self, event: RunStarted) -> Line:
+        self._name = event.name or event.run_id
+        replayed = "" if event.replayed_from is None else f", replayed from {event.replayed_from}"
+        tasks = pluralize(len(self._indices), "task")
+        return logging.INFO, "Run %s started: %s, %s%s", self._name, tasks, event.workflow, replayed
 
+    def _describe_run_end(self, event: RunEnded) -> Line:
+        """The totals of the run; costs are priced by the trace, and not known here."""
+        level = logging.WARNING if event.status in _BAD_ENDS else logging.INFO
+        status = _STATUS_WORDS.get(event.status) or event.status.value.replace("_", " ")
+        why = append(None if event.error is None else add_origin(summarize_error(event.error), event.error))
+        took = format_duration(event.offset_s * 1000)
+        return level, "Run %s %s after %s: %s%s", self._name, status, took, self._describe_totals(), why
 
-def _retried(event: LlmCallRetried) -> Line:
-    text = "Model request %d of %s failed (%s), again in %.1f s"
-    return logging.WARNING, text, event.attempt, event.task, event.reason, event.delay_s
+    def _describe_totals(self) -> str:
+        ends = Counter(self._ends.values())
+        parts = [f"{ends['completed']} of {pluralize(len(self._indices), 'task')} completed"]
+        parts += [f"{ends[word]} {word}" for word in ("failed", "skipped", "cancelled") if ends[word]]
+        counts = self._counts
+        if counts["requests"]:
+            known = "" if self._is_usage_known else "at least "
+            tokens = f"{format_count(counts['tokens_in'])} tokens in and {format_count(counts['tokens_out'])} out"
+            parts.append(f"{pluralize(counts['requests'], 'model request')} with {known}{tokens}")
+        if counts["tools"]:
+            parts.append(pluralize(counts["tools"], "tool call"))
+        return ", ".join(parts)
 
+    def _describe_tool_call(self, event: ToolCallCompleted) -> Line:
+        self._counts["tools"] += 1
+        call = f"{event.tool}({cut(self._asked.pop(event.span_id, ''))})"
+        if event.status is SpanStatus.CANCELLED:
+            return logging.INFO, "Tool in %s: %s was cancelled", event.task, call
+        told = cut(event.result)
+        if event.error is not None:
+            told = add_origin(told or cut(summarize_error(event.error)), event.error)
+        level = logging.INFO if event.status is SpanStatus.OK else logging.WARNING
+        return level, "Tool in %s: %s -> %s", event.task, call, told
 
-_LINES: Final[dict[type[Event], Callable[[Any], Line]]] = {
-    TaskStarted: _task_started,
-    TaskInputPrepared: lambda e: (_TALK, "Prompts of %s:\n%s\n\n%s", e.task, e.system_prompt, e.user_prompt),
-    LlmCallCompleted: lambda e: (_TALK, "Reply in %s:\n%s", e.task, e.text),
-    TaskCompleted: _task_completed,
-    TaskFailed: _task_failed,
-    TaskSkipped: lambda e: (logging.INFO, "Task %s skipped: %s", e.task, e.reason),
-    ToolCallCompleted: _tool_completed,
-    LlmCallRetried: _retried,
-    Noted: lambda e: (logging.INFO, "%s", e.message),
-    Warned: lambda e: (logging.WARNING, "%s", e.message),
-}
+    def _describe_question(self, event: ReviewRequested) -> Line:
+        request = event.request
+        where = f"phase {event.phase}" if request.subject == "phase" else event.task or ""
+        what = f"tool {request.tool} in {where}" if request.tool else where
+        subject = {"task": "start of ", "output": "output of ", "question": "question in "}.get(request.subject, "")
+        self._asked[event.span_id] = f"{subject}{what}"
+        return logging.INFO, "Review asked: %s", f"{subject}{what}"
 
-# Never above INFO; most runs are not logged, and making a line costs as much as running a small task.
-_ROUTINE: Final = frozenset({TaskStarted, TaskInputPrepared, LlmCallCompleted, TaskCompleted, TaskSkipped, Noted})
+    def _describe_answer(self, event: ReviewAnswered) -> Line:
+        what, waited = self._asked.pop(event.span_id, event.task or ""), format_duration(event.waited_s * 1000)
+        if event.decision is None:
+            why = append(None if event.error is None else summarize_error(event.error))
+            return logging.WARNING, "Review of %s ended without an answer after %s%s", what, waited, why
+        late = ", since nobody answered in time" if event.is_timeout else ""
+        said = f"{event.decision.verdict.value}{late}{append(cut(event.decision.text))}"
+        return logging.INFO, "Review answered after %s: %s: %s", waited, what, said
