@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 from ensemble_notebook import (
     Agent,
     CaptureMode,
+    DelegationContext,
+    DelegationPolicyResult,
+    DelegationRequest,
     Ensemble,
     EnsembleOutput,
     Event,
@@ -118,6 +122,27 @@ def test_t6a_names_times_counts_tokens_statuses_and_types_of_errors_are_left(tmp
     assert output.frames.errors["origin"].str.contains("in break_down").any()
     assert [type(each.error).__name__ for each in output.failures if each.name == "two"] == ["KeyError"]
     assert output.trace.to_dict()["captureMode"] == "METADATA"
+
+
+def test_t6a_what_workers_are_asked_and_answer_is_not_left_either() -> None:
+    ask = ToolUse("delegate_task", {"agent_role": "Writer", "task_description": CANARY})
+    llm = ScriptedChatModel(replies=[ask, f"{CANARY} work", f"{CANARY} end"])
+
+    def narrow(request: DelegationRequest, context: DelegationContext) -> DelegationPolicyResult:
+        changed = replace(request, scope={"about": CANARY}, metadata={"why": CANARY})
+        return DelegationPolicyResult.modify(changed)
+
+    output = Ensemble(
+        tasks=[Task.of(CANARY, agent=Agent(role="Writer", goal=CANARY))],
+        llm=llm,
+        workflow="hierarchical",
+        capture_mode="metadata",
+        delegation_policies=[narrow],
+    ).run()
+    assert output.raw == f"{CANARY} end"
+    left = repr(output.events) + json.dumps(output.trace.to_dict()) + output.frames.delegations.to_csv()
+    assert CANARY not in left
+    assert output.metrics.delegation_count == 1
 
 
 def test_t6a_a_cell_and_the_configuration_set_it_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ _NAMES: Final = frozenset(
         ),
     }
 )
+_MAPPINGS: Final = frozenset({"settings", "phases"})
 _TEST: Final = re.compile(r" (equals|contains|matches) .*", re.DOTALL)
 _SAFE_REASON: Final = re.compile(r"condition not met|[45]\d\d|[A-Z]\w*|(phase|task) '[^']*' (was skipped|failed)")
 _UNSAID: Final = "Something is odd; the text is not kept (capture_mode metadata)."
@@ -74,7 +75,7 @@ class TextFilter:
         if isinstance(value, tuple | list):
             return type(value)(self._strip(each, name) for each in value)
         if isinstance(value, Mapping):
-            return dict(value) if name in _NAMES else {str(key): "" for key in value}
+            return dict(value) if name in _MAPPINGS else {str(key): "" for key in value}
         if isinstance(value, BaseException):
             return hide_error_text(value)
         if is_dataclass(value) and not isinstance(value, type | Definition):
