@@ -228,7 +228,7 @@ def test_an_unfit_reply_is_corrected_and_a_frightening_one_stopped() -> None:
 
 
 def test_a_captain_sends_a_text_back_once() -> None:
-    decisions = [row["review_decision"] for row in rows_of(trace(STORM, "review"), "review")]
+    decisions = [row["review"]["decision"] for row in rows_of(trace(STORM, "review"), "review")]
     assert decisions == ["retry", "approve"]
 
 
