@@ -33,7 +33,11 @@ _LINES: Final[Mapping[type[Event], Callable[[Any], str]]] = {
     TaskCompleted: lambda event: f"{event.task}: done in {format_duration(event.output.duration)}",
     TaskFailed: lambda event: f"{event.task}: {event.status.value}: {event.error}",
     TaskSkipped: lambda event: f"{event.task}: skipped: {event.reason}",
-    TaskRetried: lambda event: f"{event.task}: sent back: {event.feedback}",
+    TaskRetried: lambda event: (
+        f"{event.task}: sent back: {event.feedback}"
+        if event.error is None
+        else f"{event.task}: failed ({event.error}), next attempt in {format_duration(event.delay_s * 1000)}"
+    ),
     TaskFellBack: lambda event: f"{event.task}: {event.agent} takes over: {event.error}",
     PhaseSkipped: lambda event: f"{event.phase}: skipped: {event.reason}",
     PhaseRetried: lambda event: f"{event.phase}: sent back: {event.feedback}",

@@ -99,7 +99,7 @@ class OperationWriter(EventWriter):
         for scope in work.outwards():
             if scope.error is error:
                 scope.error = None
-        self._emit_in(work, ev.TaskFellBack, agent=role, error=error)
+        self._emit_in(work, ev.TaskFellBack, agent=role, error=error, replaced=self._roles.get(work.task or "", ""))
         work.is_fallback = True
         self._roles[work.task or ""] = role
 

@@ -120,6 +120,7 @@ class DelegationWriter(CallWriter):
                 completed_at=self.now,
                 duration=duration,
                 tool_call_count=scope.tool_calls,
+                from_fallback=scope.is_fallback,
             )
             self._emit(ev.TaskCompleted, output=scope.output, duration=duration)
 

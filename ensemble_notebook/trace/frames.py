@@ -17,6 +17,7 @@ from ensemble_notebook.trace.analysis.agent_stats import AGENTS, AgentStats, col
 from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH, Segment, list_segments
 from ensemble_notebook.trace.analysis.event_log import EVENTS, list_logged_events
 from ensemble_notebook.trace.analysis.links import LINKS, Link, find_links
+from ensemble_notebook.trace.analysis.phase_attempts import PhaseAttempt, list_phase_attempts
 from ensemble_notebook.trace.analysis.timeseries import TIMESERIES, compute_timeseries
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Message, Span
@@ -70,8 +71,8 @@ class Frames:
         return self._select_spans(*SpanKind)
 
     @as_frame(PHASES)
-    def phases(self) -> Sequence[Span]:
-        return self._select_spans(SpanKind.PHASE)
+    def phases(self) -> Sequence[PhaseAttempt]:
+        return list_phase_attempts(self._select_spans(SpanKind.PHASE))
 
     @as_frame(TASKS)
     def tasks(self) -> Sequence[Span]:

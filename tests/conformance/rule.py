@@ -83,4 +83,5 @@ SOURCES: Final = {
     "T10": (ENGINE, OWN),
     "T11": (ENGINE,),
     "T12": (OWN,),
+    "T21": (OWN,),
 }

@@ -1,7 +1,8 @@
-"""Doing it again: reviews of phases, revisions, guardrails that send back, handlers that retry (E28, E30, E46, E51)."""
+"""Doing it again: reviews of phases, revisions, fallbacks, what sends back (E28, E30, E31, E46, E51)."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -11,12 +12,14 @@ from ensemble_notebook import (
     Ensemble,
     EnsembleOutput,
     Fail,
+    FallbackFailedError,
     GuardrailViolationError,
     LlmAttemptStarted,
     Phase,
     PhaseExecutionError,
     PhaseRetried,
     PhaseReview,
+    PhaseStatus,
     Review,
     ReviewDecision,
     ReviewRequest,
@@ -306,3 +309,107 @@ def test_e30_max_retries_of_a_task_stands_in_for_its_agent_s() -> None:
     assert (output.raw, len(of(output, LlmAttemptStarted))) == ("Soup.", 2)
     with pytest.raises(TaskExecutionError):
         run(Task.of("Cook", agent=agent(Fail(500), "Soup."), max_retries=0))
+
+
+# --- E31 ---
+
+
+def takeover(fallback_reply: Any = "Pay, please.") -> dict[str, Any]:
+    return {
+        "agent": agent("Pay!"),
+        "fallback": agent(fallback_reply, role="Sous-chef"),
+        "output_guardrails": is_polite,
+    }
+
+
+def test_e31_a_fallback_takes_over_after_the_final_objection_of_an_output_guardrail() -> None:
+    cell = """
+agents: {Cook: {goal: g, llm: first}, Sous-chef: {goal: g, llm: second}}
+tasks:
+  letter: {description: Write, agent: Cook, fallback: Sous-chef, guardrail: is_polite, max_guardrail_retries: 1}
+"""
+    names = {"first": scripted("Pay!", "Pay now!"), "second": scripted("Pay, please."), "is_polite": is_polite}
+    for output in (run(Task.of("Write", name="letter", **takeover())), run_cell(cell, **names)):
+        assert (output["letter"].raw, output["letter"].from_fallback) == ("Pay, please.", True)
+        assert output.status is RunStatus.COMPLETED_WITH_WARNINGS
+
+
+def test_e31_the_output_of_a_fallback_is_guarded_without_retries() -> None:
+    task = Task.of("Write", **takeover("Pay now!"), max_guardrail_retries=0)
+    with pytest.raises(TaskExecutionError) as caught:
+        run(task)
+    failed = caught.value.__cause__
+    assert isinstance(failed, FallbackFailedError)
+    assert isinstance(failed.first_error, GuardrailViolationError)
+    assert isinstance(failed.fallback_error, GuardrailViolationError)
+
+
+def test_e31_where_both_fail_the_error_tells_both_stories() -> None:
+    task = Task.of("Write", agent=agent(Fail(401)), fallback=agent(Fail(403), role="Sous-chef"))
+    with pytest.raises(
+        TaskExecutionError, match=r"Cook failed: .*401.*fallback Sous-chef failed, too: .*403"
+    ) as caught:
+        run(task)
+    failed = caught.value.__cause__
+    assert isinstance(failed, FallbackFailedError)
+    assert failed.__cause__ is failed.fallback_error
+    assert "401" in str(failed.first_error)
+
+
+def test_e31_every_view_names_who_produced_the_result(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "ensemble_notebook"):
+        output = run(Task.of("Write", name="letter", **takeover()))
+    assert output["letter"].agent_role == "Sous-chef"
+    assert output.trace.tasks[0].agent == "Sous-chef"
+    assert output.trace.to_dict()["taskTraces"][0]["agentRole"] == "Sous-chef"
+    assert list(output.frames.tasks["agent"]) == ["Sous-chef"]
+    assert dict(output.frames.agents["task_count"]) == {"Cook": 0, "Sous-chef": 1}
+    lines = [record.getMessage() for record in caplog.records]
+    assert any(
+        line.startswith("Task letter: fallback Sous-chef takes over for Cook: The output guardrail stopped")
+        for line in lines
+    )
+    assert any(line.startswith("Task letter completed by fallback Sous-chef in ") for line in lines)
+    assert "the fallback Sous-chef took over" in str(output._repr_mimebundle_()["text/plain"])
+
+
+def test_e31_a_task_that_is_sent_back_after_a_fallback_begins_with_its_own_agent_again() -> None:
+    task = Task.of(
+        "Write",
+        name="letter",
+        agent=agent(Fail(401), "Dear all"),
+        fallback=agent("Pay!", role="Sous-chef"),
+        review=Review(),
+    )
+    output = run(task, review_handler=deciding(ReviewDecision.retry("Kinder."), ReviewDecision.approve()))
+    assert (output.raw, output["letter"].agent_role, output["letter"].from_fallback) == ("Dear all", "Cook", False)
+    assert list(output.frames.tasks["agent"]) == ["Cook"]
+    assert "### Previous Output\nPay!" in prompts_of(output, "letter")[-1]
+
+
+# --- T21 ---
+
+
+def test_t21_frames_of_phases_have_a_row_for_each_attempt() -> None:
+    decide = deciding(ReviewDecision.retry("More salt."), ReviewDecision.approve())
+    llm = scripted("bland", "salty")
+    cook = Phase.of("cook", Task.of("Season", name="season", llm=llm), done("plate"), review=decide)
+    output = Ensemble(phases=[cook, Phase.of("serve", done("carry"), after=["cook"])]).run()
+    phases = output.frames.phases
+    assert list(phases["phase"]) == ["cook", "cook", "serve"]
+    assert list(phases["attempt"]) == [1, 2, 1]
+    assert list(phases["status"]) == ["completed"] * 3
+    assert list(phases["feedback"].fillna("")) == ["More salt.", "", ""]
+    assert list(phases["llm_call_count"]) == [1, 1, 0]
+    assert phases["input_tokens"].sum() == output.frames.runs["input_tokens"].sum()
+    first, second = phases.iloc[0], phases.iloc[1]
+    assert first["start_ms"] + first["duration_ms"] == pytest.approx(second["start_ms"])
+
+
+def test_t21_the_status_of_a_phase_is_a_phase_status() -> None:
+    rejected = Phase.of("cook", done("soup"), review=deciding(ReviewDecision.reject("cold")))
+    with pytest.raises(PhaseExecutionError) as caught:
+        Ensemble(phases=[rejected, Phase.of("serve", done("plate"), after=["cook"])]).run()
+    phases = caught.value.output.frames.phases
+    assert {row["phase"]: row["status"] for _, row in phases.iterrows()} == {"cook": "failed", "serve": "skipped"}
+    assert [PhaseStatus(each) for each in phases["status"]] == [PhaseStatus.FAILED, PhaseStatus.SKIPPED]

@@ -115,7 +115,7 @@ def test_what_follows_a_fallback_is_marked_on_each_leaf():
     assert one(fold, SpanKind.TOOL).is_fallback
     assert [span.agent for span in of_kind(fold, SpanKind.TURN)] == ["Writer", "Substitute"]
     task = one(fold, SpanKind.TASK)
-    assert (task.status, task.agent, task.is_fallback) == (SpanStatus.OK, "Writer", True)
+    assert (task.status, task.agent, task.is_fallback) == (SpanStatus.OK, "Substitute", True)
     assert fold.run.totals.fallback_count == 1
 
 

@@ -23,17 +23,8 @@ _NAMES: Final = frozenset(
         *("run_id", "span_id", "parent_id", "task", "phase", "depends_on", "task_span_ids", "phase_span_ids", "name"),
         *("workflow", "agent", "agent_role", "worker_role", "role", "delegator", "llm", "model", "provider", "tool"),
         *("tools", "tool_call_id", "id", "task_id", "finish_reason", "cause", "subject", "kind", "operation", "scope"),
-        *(
-            "context",
-            "groups",
-            "critical_path",
-            "phases",
-            "settings",
-            "replayed_from",
-            "source",
-            "currency",
-            "tool_name",
-        ),
+        *("context", "groups", "critical_path", "phases", "settings", "replayed_from", "source", "currency"),
+        *("tool_name", "tasks", "replaced"),
     }
 )
 _MAPPINGS: Final = frozenset({"settings", "phases"})

@@ -55,8 +55,9 @@ def _describe_task_start(event: TaskStarted) -> Line:
 
 def _describe_task_completion(event: TaskCompleted) -> Line:
     output = event.output
-    calls = pluralize(output.tool_call_count, "tool call")
-    return logging.INFO, "Task %s completed in %.2f s with %s", event.task, output.duration.total_seconds(), calls
+    who = f" by fallback {output.agent_role}" if output.from_fallback else ""
+    took, calls = output.duration.total_seconds(), pluralize(output.tool_call_count, "tool call")
+    return logging.INFO, "Task %s completed%s in %.2f s with %s", event.task, who, took, calls
 
 
 def _describe_task_failure(event: TaskFailed) -> Line:

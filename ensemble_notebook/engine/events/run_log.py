@@ -21,6 +21,7 @@ from ensemble_notebook.domain.events import (
     TaskCompleted,
     TaskFailed,
     TaskFellBack,
+    TaskRetried,
     TaskSkipped,
     TaskStarted,
     ToolCallCompleted,
@@ -64,6 +65,7 @@ class RunLogger:
         self._notes: dict[type[Event], Callable[[Any], object]] = {
             TaskStarted: self._note_task,
             TaskFellBack: self._note_fallback,
+            TaskRetried: self._note_retry,
             LlmAttemptEnded: self._count_request,
             ToolCallStarted: self._note_tool_call,
             **dict.fromkeys(_TASK_ENDS, self._note_task_end),
@@ -118,6 +120,13 @@ class RunLogger:
 
     def _note_fallback(self, event: TaskFellBack) -> None:
         self._roles[event.task or ""] = event.agent
+
+    def _note_retry(self, event: TaskRetried) -> None:
+        """It begins with the task's own agent again, whoever took over in the attempt before (E31)."""
+        name = event.task or ""
+        agent = self._agents.get(name)
+        if agent is not None:
+            self._roles[name] = agent.role
 
     def _note_task_end(self, event: Event) -> None:
         if event.task in self._indices:

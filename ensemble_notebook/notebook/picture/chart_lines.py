@@ -164,8 +164,11 @@ def _list_notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
     ]
     if broken:
         yield f"{pluralize(len(broken), 'tool error')}: {', '.join(dict.fromkeys(broken))}"
+    if row.get("retry_reason") not in (None, "review"):  # what reviews did is told by themselves
+        cause = "a guardrail sent it back" if row["retry_reason"] == "guardrail" else row["retry_reason"]
+        yield f"done {row.get('attempt')} times: {cause}"
     if row.get("is_fallback"):
-        yield "a fallback agent took over"
+        yield f"the fallback {row.get('agent')} took over"
     for part in parts:
         if part["kind"] == "delegation" and part["status"] == "error":
             yield f"not handed on to {part['name']}: {part.get('error_message') or part.get('reason') or 'no reason'}"

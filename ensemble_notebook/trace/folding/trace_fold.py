@@ -23,7 +23,7 @@ from ensemble_notebook.trace.folding.conversation_log import ConversationLog
 from ensemble_notebook.trace.folding.critical_spans import mark_critical_spans
 from ensemble_notebook.trace.folding.operation_fold import OperationFold
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
-from ensemble_notebook.trace.spans.span import ActiveInterval, Message, Span
+from ensemble_notebook.trace.spans.span import ActiveInterval, Message, PhaseReturn, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
@@ -74,6 +74,7 @@ class TraceFold:
         self.chain: list[ActiveInterval] = []
         self._calls = CallFold(self.tree, self.log, cost, prices)
         self._prompts: dict[str, tuple[float, float]] = {}
+        self._replaced: dict[str, str | None] = {}
         self._handlers: dict[type[ev.Event], Callable[[Any], object]] = {
             **OperationFold(self.tree).make_handlers(),
             **self._calls.make_handlers(),
@@ -225,6 +226,7 @@ class TraceFold:
         facts = {"is_planned": event.index is not None, "parent": self._find_review(event)}
         span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent, **facts)
         span.description = clean_text(event.description)
+        span.is_fallback = False
         span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
         if span.inactive_intervals:
             span.attempt = (span.attempt or 1) + 1
@@ -259,14 +261,23 @@ class TraceFold:
             return
         count, span.attempt = span.attempt, event.attempt
         self.tree.touch(span)
-        if span.kind is SpanKind.TASK:
-            span.attempt = (count or 1) + 1  # the event counts from the latest start, of several in a phase sent back
+        if isinstance(event, ev.PhaseRetried):
+            end_ms, feedback = to_ms(event.offset_s), clean_text(event.feedback)
+            ended = PhaseReturn(end_ms=end_ms, end_time=event.time, feedback=feedback, totals=span.attempt_totals)
+            span.returns, span.attempt_totals = (*span.returns, ended), UsageTotals()
+        else:
+            span.attempt = (count or 1) + 1  # in files of 0.1.0 the event counts from the latest start, of several
             self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
+            span.retry_reason = event.cause if event.error is None else type(event.error).__name__
+            span.agent, span.is_fallback = self._replaced.pop(span.span_id, span.agent), False
+            span.child_error = None
 
     def _on_task_fell_back(self, event: ev.TaskFellBack) -> None:
         span = self.tree.open.get(event.span_id)
         if span is not None:
-            span.is_fallback = True
+            if event.replaced:
+                self._replaced[span.span_id] = span.agent
+            span.agent, span.is_fallback, span.child_error = event.agent, True, None
             for totals in self.tree.touch_totals_around(span):
                 totals.fallback_count += 1
 
@@ -275,6 +286,7 @@ class TraceFold:
         if span is not None:
             span.output = clean_text(event.output.raw)
             span.worked_ms = _read_worked_ms(event)
+            span.agent, span.is_fallback = event.output.agent_role, event.output.from_fallback
 
     def _on_task_failed(self, event: ev.TaskFailed) -> None:
         span = self._end(event, event.status, event.error)

@@ -26,6 +26,16 @@ class InactiveInterval:
     start_ms: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseReturn:
+    """An attempt of a phase that its review sent back: when, with which feedback, and what the attempt adds up to."""
+
+    end_ms: float
+    end_time: datetime
+    feedback: str
+    totals: UsageTotals | None
+
+
 class ActiveInterval(NamedTuple):
     """A part of a span in which it was not over, with the numbers of the events around it; the last may still last."""
 
@@ -73,6 +83,8 @@ class Span:
             answered in a delegation or review. Secrets masked (T7).
         lane: number of the sub-lane inside its task, for calls side by side (W1).
         critical, slack_ms: on the longest chain; how much later it could have ended. None before the run has ended.
+        returns: of a phase: its attempts that were sent back, in order.
+        attempt_totals: of a phase: sums over the leaves of its present attempt, or of its last one.
         totals: sums over the leaves beneath; None for a leaf.
         version: number of the event that last changed it, from 1.
         parent: the span around it, by `parent_id`; for the work of a task that reviews a phase, the review beside it.
@@ -154,6 +166,8 @@ class Span:
     lane: int = 0
     critical: bool | None = None
     slack_ms: float | None = None
+    returns: tuple[PhaseReturn, ...] = ()
+    attempt_totals: UsageTotals | None = None
     totals: UsageTotals | None = None
     version: int = 0
 

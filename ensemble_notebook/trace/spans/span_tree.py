@@ -103,6 +103,8 @@ class SpanTree:
         span.usage_leaf = kind.traits.is_leaf
         if kind.traits.has_totals:
             span.totals = UsageTotals()
+        if kind is SpanKind.PHASE:
+            span.attempt_totals = UsageTotals()
         if kind.traits.has_totals or kind.traits.is_leaf:
             span.currency = self._currency
         self.spans[span_id] = span
@@ -191,6 +193,8 @@ class SpanTree:
             self.touch(around)
             if around.totals is not None:
                 yield around.totals
+            if around.attempt_totals is not None:
+                yield around.attempt_totals
             around = around.parent
 
     def touch_wait_totals_around(self, tool: Span) -> Iterator[UsageTotals]:
@@ -200,6 +204,8 @@ class SpanTree:
             self.touch(around)
             if around.totals is not None:
                 yield around.totals
+            if around.attempt_totals is not None:
+                yield around.attempt_totals
             around = around.parent
 
     def _fail(self, span: Span, error: ErrorSummary | None) -> None:

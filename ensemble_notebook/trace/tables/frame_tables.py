@@ -84,15 +84,17 @@ SPANS: Final = Table(
 )
 
 PHASES: Final = Table(
-    "phase, those that never ran included",
-    SPAN_ID,
+    "attempt of a phase: more than one where its review sent it back; phases that never ran have one, too",
+    Column("span_id", "string", "of the phase's span, the same for all its attempts", is_nullable=False),
     (
         Column("phase", "category", "name"),
+        Column("attempt", "Int64", "its number, from 1; NA for what never ran"),
         Column("after", "object", "names of its predecessors", "depends_on", "readonly string[]", is_nullable=False),
-        STATUS,
+        Column("status", "category", "completed, failed or skipped; NA before its end", "status", "PhaseStatus"),
         *TIMES,
         *ERROR,
         Column("reason", "string", "why it was skipped"),
+        Column("feedback", "string", "with which its review sent it back, secrets masked"),
         *COUNTS,
         *SUMS,
         *CHAIN,

@@ -5,7 +5,7 @@ import type { View } from "../view/view";
 import { durationOf } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
-import { answerOf, fieldLabel, modelNameOf, modelOf, STATUS_NAMES, waitOf } from "../wording/labels";
+import { answerOf, causeOf, fieldLabel, modelNameOf, modelOf, STATUS_NAMES, waitOf } from "../wording/labels";
 import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
 
 /** Whatever is known of a span besides its texts; what is unknown is left out. */
@@ -34,9 +34,9 @@ export function SpanFacts({ row, view }: { row: Row; view: View }) {
   add("Took", row.end_ms != null && formatDuration(durationOf(row)));
   add("First token", row.time_to_first_token_ms != null && `after ${formatDuration(row.time_to_first_token_ms)}`);
   add("Waited in line", row.queue_ms != null && row.queue_ms >= 1 && formatDuration(row.queue_ms));
-  add("Done", (row.kind === "task" || row.kind === "phase") && (row.attempt ?? 1) > 1 && `${row.attempt} times: a review sent it back`);
+  add("Done", (row.kind === "task" || row.kind === "phase") && (row.attempt ?? 1) > 1 && `${row.attempt} times: ${causeOf(row)}`);
   add("Attempt", row.kind === "attempt" && row.attempt != null && `${row.attempt}${row.max_attempts ? ` of ${row.max_attempts}` : ""}`);
-  add("Retried because", row.retry_reason);
+  add("Retried because", row.kind === "attempt" && row.retry_reason);
   add("Waited after it", row.backoff_ms != null && formatDuration(row.backoff_ms));
   // What only sums up the attempts beneath it says so (T2).
   const sum = traitsOf(row.kind).hasTotals ? "Σ " : "";

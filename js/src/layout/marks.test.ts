@@ -146,6 +146,20 @@ it("marks where a fallback agent took over", () => {
   expect(marksOf(rows).filter((mark) => mark.shape === "notch").map((mark) => [mark.from, mark.label])).toEqual([[100, "↳"]]);
 });
 
+it("marks where a guardrail sent the work back, unless a fallback agent took over", () => {
+  const objection = (id: string, at: number) =>
+    row({ span_id: id, kind: "guardrail", parent_id: "t", guardrail: "output", status: "error", start_ms: at, end_ms: at });
+  const rows = [
+    row({ span_id: "t", kind: "task", agent: "B", start_ms: 0, is_fallback: true }),
+    row({ span_id: "u", kind: "turn", parent_id: "t", start_ms: 0, end_ms: 90 }),
+    objection("g", 90),
+    row({ span_id: "v", kind: "turn", parent_id: "t", start_ms: 90, end_ms: 180 }),
+    objection("h", 180),
+    row({ span_id: "f", kind: "turn", parent_id: "t", start_ms: 200, end_ms: 300, is_fallback: true }),
+  ];
+  expect(marksOf(rows).filter((mark) => mark.shape === "notch").map((mark) => [mark.from, mark.label])).toEqual([[90, "2"], [200, "↳"]]);
+});
+
 it("shows guardrails and memory as beads, which make no handler an agent", () => {
   const rows = [
     row({ span_id: "t", kind: "task", start_ms: 0, end_ms: 50 }),

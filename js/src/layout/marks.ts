@@ -135,13 +135,19 @@ function taskMark(task: Row, hasCalls: boolean, lanes: number): Mark | null {
   return markOf(task, "task", PAD, lanes * LANE_HEIGHT);
 }
 
-/** Where a review sent the work back, and where a fallback agent took over: from there on it is another attempt. */
+/** Where a review or guardrail sent the work back, and where a fallback agent took over: from there on it is another attempt. */
 function notches(rows: readonly Row[], top: number, height: number): Mark[] {
-  const returns = rows.filter((row) => row.review?.decision === "retry" && row.end_ms != null);
+  const returns = rows.filter((row) => row.end_ms != null && (row.review?.decision === "retry" || isSentBack(row, rows)))
+    .sort((a, b) => (a.end_ms as number) - (b.end_ms as number));
   const marks = returns.map((row, k) => notch(row, row.end_ms as number, String(k + 2), top, height));
   const takeover = rows.find((row) => row.is_fallback && row.start_ms != null);
   return takeover ? [...marks, notch(takeover, takeover.start_ms as number, "↳", top, height)] : marks;
 }
+
+/** A guardrail objected, and the same agent went on; a fallback that took over has a mark of its own. */
+const isSentBack = (row: Row, rows: readonly Row[]): boolean =>
+  row.guardrail === "output" && row.status === "error" &&
+  rows.some((next) => next.kind === "turn" && !next.is_fallback && (next.start_ms ?? -1) >= (row.end_ms as number));
 
 const notch = (row: Row, at: number, label: string, top: number, height: number): Mark =>
   ({ row, shape: "notch", from: at, to: at, top, height, label });

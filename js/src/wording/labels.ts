@@ -45,6 +45,12 @@ export const titleOf = (row: Row): string => entryOf(TITLES, row.kind)?.(row) ??
 /** What a call waits for, or the run: `rate limit`, `budget`, `startup`. */
 export const waitOf = (row: Row): string => (row.wait_kind ?? row.name).replace(/_/g, " ");
 
+/** Why a task or phase was done again. */
+export function causeOf(row: Row): string {
+  const reason = row.retry_reason ?? "review";
+  return reason === "review" || reason === "guardrail" ? `a ${reason} sent it back` : reason;
+}
+
 /** What came of a review, in a word or two. */
 export function answerOf(row: Row): string {
   const { review } = row;
