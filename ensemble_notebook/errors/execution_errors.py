@@ -127,10 +127,10 @@ class MaxIterationsExceededError(EnsembleError, RuntimeError):
 
 
 class DeadlineExceededError(EnsembleError, TimeoutError):
-    """A model request, a task or a run took longer than it was given (E4, E38). Never retried (E30).
+    """A model request, a task or a run took longer than it was given (E4, E38, E67). Never retried (E30).
 
     Attributes:
-        scope: ``"model request"``, ``"task"`` or ``"run"``.
+        scope: ``"model request"``, ``"task"``, ``"run"`` or ``"condition"``.
         timeout_s: the limit, in seconds.
         running: what was running when time was up, in words.
     """

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
 from ensemble_notebook.domain.definitions.output_field import is_same_scalar, to_scalar_text
+from ensemble_notebook.domain.definitions.pattern_search import describe_pattern, is_found
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 
@@ -35,7 +36,8 @@ class Condition(Definition):
     missing in the output type, meets no test.
 
     What has conditions of which none holds is skipped, which is no failure, and a join of several branches runs with
-    those that ran. A predicate that raises fails the task, or the tasks of the phase, that it guards.
+    those that ran. A predicate that raises, or a search that takes longer than a second (E67), fails the
+    task, or the tasks of the phase, that it guards.
 
     Raises:
         ValidationError: no test or several, a broken regular expression, or a `field` that is no path.
@@ -90,8 +92,11 @@ class Condition(Definition):
             return
         try:
             self._set("matches", re.compile(given))
-        except (re.error, TypeError) as error:
-            message = f"Condition matches must be a regular expression, and {given!r} is none: {error}."
+        except (re.error, TypeError, RecursionError, OverflowError) as error:
+            reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+            message = (
+                f"Condition matches must be a regular expression, and {describe_pattern(given)} is none: {reason}."
+            )
             raise self._refuse("matches", message) from error
 
     def is_met_by(self, text: str) -> bool:
@@ -100,7 +105,7 @@ class Condition(Definition):
             return text.strip() == str(self.equals).strip()
         if self.contains is not None:
             return self.contains in text
-        return self.matches is not None and self.matches.search(text) is not None
+        return self.matches is not None and is_found(self.matches, text)
 
     def is_met_by_value(self, value: object) -> bool:
         """Whether a test of `field` holds for the value that is there, one of `read_field`; None meets none."""
@@ -123,7 +128,7 @@ class Condition(Definition):
             if (value := getattr(self, name)) is not None:
                 return f"{name} {value!r}"
         if self.matches is not None:
-            return f"matches {self.matches.pattern!r}"
+            return f"matches {describe_pattern(self.matches.pattern)}"
         return "default" if self.default else f"predicate {getattr(self.predicate, '__name__', 'function')}"
 
     def __repr__(self) -> str:

@@ -5,7 +5,7 @@ Knows nothing of what follows from it: which tasks and phases run is the schedul
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ensemble_notebook.domain.definitions.output_field import read_field
@@ -65,13 +65,17 @@ class ConditionEvaluator:
     async def _test(self, node: ConditionNode, output: TaskOutput) -> None:
         condition = node.condition
         try:
-            if condition.field is not None:
-                is_met = condition.is_met_by_value(self._read_field(node, condition.field, output))
-            elif condition.predicate is None:
-                is_met = condition.is_met_by(output.raw)
-            else:
-                label = f"condition on {output.name}"
-                is_met = bool(await self._caller.call(label, condition.predicate, output))
+            test: Callable[..., Any] = condition.is_met_by
+            value: Any = output.raw
+            if condition.predicate is not None:
+                test, value = condition.predicate, output
+            elif condition.field is not None:
+                test, value = condition.is_met_by_value, self._read_field(node, condition.field, output)
+            # A search may take its time, too (E67): the loop is for others meanwhile.
+            is_slow = condition.predicate is not None or condition.matches is not None
+            is_met = bool(
+                await self._caller.call(f"condition on {output.name}", test, value) if is_slow else test(value)
+            )
         except Exception as error:  # noqa: BLE001 - it is the user's own function
             self._faults[node.index] = error
         else:

@@ -11,18 +11,25 @@ Knows nothing of displays.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
-_FENCE: Final = re.compile(r"(?P<indent> *)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)")
+# Nothing here gives back what it has taken (``*+``), since a pattern that tries again takes minutes for a long reply.
+_FENCE: Final = re.compile(r"(?P<indent> *+)(?P<mark>`{3,}+|~{3,}+)(?P<info>[^`]*+)")
 _DEEPEST_FENCE: Final = 3
 _TAG_START: Final = re.compile(r"<(?=[A-Za-z/!?])")
 _LINK: Final = re.compile(
-    r"!?\[(?P<label>[^\[\]]*)\]\(\s*<?(?P<address>[^\s<>()]*(?:\([^\s()]*\)[^\s<>()]*)*)>?(?:\s+[^()]*)?\)"
+    r"!?\[(?P<label>[^\[\]]*+)\]\(\s*+<?+(?P<address>[^\s<>()]*+(?:\([^\s()]*+\)[^\s<>()]*+)*+)>?+(?:\s++[^()]*+)?+\)"
 )
-_ADDRESS: Final = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>`|]+|(?:mailto:|xmpp:)?[\w.+-]+@[\w-]+(?:\.[\w-]+)+", re.IGNORECASE
-)
+_ADDRESS_MARK: Final = re.compile(r"://|www\.|@", re.IGNORECASE)
+_ADDRESS_REST: Final = re.compile(r"[^\s<>`|]++")
+_MAIL_REST: Final = re.compile(r"[\w-]++(?:\.[\w-]++)++")
+_SCHEME_CHARACTER: Final = re.compile(r"[a-z0-9+.-]", re.IGNORECASE)
+_SCHEME_START: Final = re.compile(r"[^a-z]*+", re.IGNORECASE)
+_BACKSLASH: Final = re.compile(r"\\")
+_MAILBOX_CHARACTER: Final = re.compile(r"[\w.+-]")
+_MAIL_SCHEMES: Final = ("mailto:", "xmpp:")
 _TRAILING: Final = ".,;:!?)]}*_\"'"
 _LONGEST_ADDRESS: Final = 120
 
@@ -74,29 +81,86 @@ def _neutralize_line(line: str) -> str:
 
 def _join_pieces(pieces: list[str]) -> str:
     """The pieces side by side; code never touches a backtick or backslash, which would change where it begins."""
-    text = ""
+    joined: list[str] = []
+    last = ""
     for piece in pieces:
-        text += " " + piece if piece.startswith("`") and text.endswith(("`", "\\")) else piece
-    return text
+        if piece.startswith("`") and last in ("`", "\\"):
+            joined.append(" ")
+        joined.append(piece)
+        last = piece[-1:] or last
+    return "".join(joined)
 
 
 def _find_code_spans(line: str) -> Iterator[tuple[int, int]]:
     """Where a line holds code for every parser; a span with a ``|`` may be torn apart by a table, so it is none."""
     runs = [match for match in re.finditer(r"`+", line) if not _is_escaped(line, match.start())]
+    pipes = [match.start() for match in re.finditer(r"\|", line)] if runs else []
+    closings = _find_closings(runs)
     index = 0
     while index < len(runs):
-        opening = runs[index]
-        closing = next((each for each in runs[index + 1 :] if len(each[0]) == len(opening[0])), None)
-        if closing is None or "|" in line[opening.start() : closing.end()]:
+        closing = closings[index]
+        start, end = runs[index].start(), runs[closing or index].end()
+        if closing is None or bisect_left(pipes, start) < bisect_left(pipes, end):
             index += 1
             continue
-        yield opening.start(), closing.end()
-        index = runs.index(closing) + 1
+        yield start, end
+        index = closing + 1
+
+
+def _find_closings(runs: list[re.Match[str]]) -> list[int | None]:
+    """For each run of backticks, the number of the next one that is as long."""
+    closings: list[int | None] = [None] * len(runs)
+    following: dict[int, int] = {}
+    for index in range(len(runs) - 1, -1, -1):
+        length = runs[index].end() - runs[index].start()
+        closings[index] = following.get(length)
+        following[length] = index
+    return closings
 
 
 def _is_escaped(line: str, position: int) -> bool:
-    before = line[:position]
-    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+    return (position - _find_run_start(line, position, _BACKSLASH, 0)) % 2 == 1
+
+
+def _find_run_start(text: str, end: int, character: re.Pattern[str], least: int) -> int:
+    """Where the run of such characters begins that stands before `end`, but not before `least`."""
+    start = end
+    while start > least and character.match(text, start - 1):
+        start -= 1
+    return start
+
+
+def _find_addresses(text: str) -> Iterator[tuple[int, int]]:
+    """Where there are addresses, of pages and of mail, that a frontend may make links of.
+
+    From the marks that every address has, and not by one pattern, which would look for a mark from each letter on.
+    """
+    end = 0
+    for mark in _ADDRESS_MARK.finditer(text):
+        if mark.start() < end:
+            continue
+        start = _find_address_start(text, mark, end)
+        if start is None:
+            continue
+        rest = (_MAIL_REST if mark[0] == "@" else _ADDRESS_REST).match(text, mark.end())
+        if rest is not None:
+            end = rest.end()
+            yield start, end
+
+
+def _find_address_start(text: str, mark: re.Match[str], least: int) -> int | None:
+    """Where the address with this mark begins; None where what stands before the mark makes none."""
+    if mark[0] == "@":
+        start = _find_run_start(text, mark.start(), _MAILBOX_CHARACTER, least)
+        if start == mark.start():
+            return None
+        schemes = [each for each in _MAIL_SCHEMES if text[max(least, start - len(each)) : start].lower() == each]
+        return start - len(schemes[0]) if schemes else start
+    if mark[0] != "://":
+        return mark.start()
+    run = _find_run_start(text, mark.start(), _SCHEME_CHARACTER, least)
+    letter = _SCHEME_START.match(text, run, mark.start())
+    return None if letter is None or letter.end() == mark.start() else letter.end()
 
 
 def _neutralize_prose(text: str) -> str:
@@ -104,11 +168,11 @@ def _neutralize_prose(text: str) -> str:
     text = _LINK.sub(_unlink, text)
     pieces = []
     position = 0
-    for match in _ADDRESS.finditer(text):
-        address = match[0].rstrip(_TRAILING)
+    for start, end in _find_addresses(text):
+        address = text[start:end].rstrip(_TRAILING)
         if address:
-            pieces += [_escape(text[position : match.start()]), f"`{_shorten(address)}`"]
-            position = match.start() + len(address)
+            pieces += [_escape(text[position:start]), f"`{_shorten(address)}`"]
+            position = start + len(address)
     return _join_pieces([*pieces, _escape(text[position:])])
 
 
@@ -121,4 +185,4 @@ def _shorten(address: str) -> str:
 
 
 def _escape(text: str) -> str:
-    return _TAG_START.sub("&lt;", re.sub(r"(?<!\\)((?:\\\\)*)([\[`])", r"\1\\\2", text))
+    return _TAG_START.sub("&lt;", re.sub(r"(?<!\\)((?:\\\\)*+)([\[`])", r"\1\\\2", text))
