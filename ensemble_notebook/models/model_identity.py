@@ -18,6 +18,7 @@ from ensemble_notebook.models.langchain.langchain_model import (
 )
 from ensemble_notebook.models.local.local_server import MAX_TOKENS
 from ensemble_notebook.models.local.weights_download import SMOLLM2
+from ensemble_notebook.models.model_parameters import read_parameters
 from ensemble_notebook.models.model_spec import OpenAISpec, ScriptedSpec, parse_spec
 from ensemble_notebook.models.openai.endpoint import resolve_endpoint
 
@@ -40,12 +41,12 @@ def identify_model(llm: Any) -> ModelIdentity:
     if not isinstance(llm, str | Mapping):
         core = find_core_model(llm)
         return ModelIdentity(find_model_name(core), find_provider(core), find_max_tokens(llm))
-    spec = parse_spec(llm)
+    spec, limit = parse_spec(llm), read_parameters(llm).max_tokens
     if isinstance(spec, OpenAISpec):
         endpoint = resolve_endpoint(spec)
-        return ModelIdentity(endpoint.name, endpoint.provider)
+        return ModelIdentity(endpoint.name, endpoint.provider, limit)
     if isinstance(spec, ScriptedSpec):
         return ModelIdentity("scripted", "scripted")
     if spec.path is None:
-        return ModelIdentity(SMOLLM2.model, "local", MAX_TOKENS)
-    return ModelIdentity(Path(spec.path).stem, "local")
+        return ModelIdentity(SMOLLM2.model, "local", limit or MAX_TOKENS)
+    return ModelIdentity(Path(spec.path).stem, "local", limit)

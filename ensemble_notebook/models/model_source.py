@@ -30,6 +30,7 @@ from ensemble_notebook.models.local.local_server import (
     find_weights_file,
     get_local_server,
 )
+from ensemble_notebook.models.model_parameters import ModelParameters, read_parameters
 from ensemble_notebook.models.model_spec import LocalSpec, OpenAISpec, ScriptedSpec, parse_spec
 from ensemble_notebook.models.openai.chat_openai import (
     copy_without_retries,
@@ -82,13 +83,13 @@ class ModelSource:
             return await self._prepare_object(llm)
         match parse_spec(llm):
             case OpenAISpec() as spec:
-                return await self._prepare_openai(resolve_endpoint(spec), notice)
+                return await self._prepare_openai(resolve_endpoint(spec), read_parameters(llm), notice)
             case LocalSpec() as spec:
                 if (name := find_name_to_start(spec)) is not None:
                     # Here, since the loop hears nothing while llama.cpp's binding holds the interpreter's lock.
                     notice(f"Starting {name} ...")
                 server = await asyncio.to_thread(get_local_server, spec, _call_on_this_loop(notice))
-                return await self._prepare_local(server, notice)
+                return await self._prepare_local(server, read_parameters(llm), notice)
             case ScriptedSpec():
                 return await self._prepare_object(await asyncio.to_thread(_make_echo_model))
 
@@ -96,31 +97,32 @@ class ModelSource:
         """Close the connections that are still open on loops that nobody runs any more."""
         self._connections.close()
 
-    async def _prepare_openai(self, endpoint: Endpoint, notice: Notice) -> LangChainPort:
+    async def _prepare_openai(self, endpoint: Endpoint, parameters: ModelParameters, notice: Notice) -> LangChainPort:
         await _ensure_client_loaded(endpoint.name, notice)
         handle = await self._connections.get(endpoint, lambda: Connections(endpoint.url))
-        model = make_chat_model(endpoint, handle.connections)
+        model = make_chat_model(endpoint, handle.connections, **parameters.settings)
         return LangChainPort(
             model=model,
             name=endpoint.name,
             provider=endpoint.provider,
-            has_schema_support=has_schema_support(model),
+            has_schema_support=parameters.choose_schema_support(is_known=has_schema_support(model)),
             connection_handle=handle,
             key_variable=endpoint.key_variable or KEY_VARIABLE,  # where a server without keys turns out to want one
         )
 
-    async def _prepare_local(self, server: LocalServer, notice: Notice) -> LangChainPort:
+    async def _prepare_local(self, server: LocalServer, parameters: ModelParameters, notice: Notice) -> LangChainPort:
         await _ensure_client_loaded(server.name, notice)
         endpoint = Endpoint(server.name, server.url, None, server.api_key)
         handle = await self._connections.get(endpoint, server.connect)
         # Streamed inside in any case: the server notices that nobody waits any more only while it sends.
-        model = make_chat_model(endpoint, handle.connections, streaming=True, max_tokens=server.max_tokens)
+        settings = {"max_tokens": server.max_tokens, **parameters.settings}
+        model = make_chat_model(endpoint, handle.connections, streaming=True, **settings)
         return LangChainPort(
             model=model,
             name=server.name,
             provider="local",
             has_tool_support=server.has_tool_support,
-            has_schema_support=True,
+            has_schema_support=parameters.choose_schema_support(is_known=True),
             connection_handle=handle,
         )
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 from urllib.parse import urlsplit
 
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean, find_nearest
+from ensemble_notebook.models.model_parameters import PARAMETERS, check_parameter
 
 SPEC_FORMS: Final = "openai:NAME, openai:NAME@URL, local, local:PATH.gguf, scripted"
 
 _KINDS: Final = ("openai", "local", "scripted")
-_FIELDS: Final = ("model", "base_url", "api_key_env")
+FIELDS: Final = ("model", "base_url", "api_key_env", *PARAMETERS)
+"""What a spec mapping may have."""
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPENAI_NAME: Final = re.compile(r"(?:gpt|chatgpt|o\d)\b", re.IGNORECASE)
 # Where well-known servers listen that speak the same protocol.
@@ -65,7 +67,7 @@ ModelSpec = OpenAISpec | LocalSpec | ScriptedSpec
 
 
 def parse_spec(spec: str | Mapping[str, Any]) -> ModelSpec:
-    """Read a spec text, or the mapping ``{model, base_url, api_key_env}`` of an OpenAI-compatible server.
+    """Read a spec text, or a mapping with ``model``, of which `model_parameters` reads the parameters.
 
     Raises:
         ValidationError: it names no model; says what was meant, where that can be guessed.
@@ -100,26 +102,55 @@ def _parse_local(path: str) -> LocalSpec:
     return LocalSpec(path)
 
 
-def _parse_mapping(spec: Mapping[str, Any]) -> OpenAISpec:
+def _parse_mapping(spec: Mapping[str, Any]) -> ModelSpec:
     for name, value in spec.items():
-        if name not in _FIELDS:
-            _refuse_field(str(name))
-        if value is None and name != "model":
-            continue
-        if not isinstance(value, str) or not value.strip():
-            raise _make_error(f"The {name} of a model must be text, got {type(value).__name__}.", name)
-        if name != "api_key_env":
-            _refuse_key(value, name)
+        _check_field(name, value)
     if "model" not in spec:
         raise _make_error("A model needs its name: model: NAME.", "model")
-    url, variable = spec.get("base_url"), spec.get("api_key_env")
+    name, url, variable = spec["model"].strip(), spec.get("base_url"), spec.get("api_key_env")
     if variable is not None and (has_secret(variable) or not _VARIABLE.fullmatch(variable)):
         raise _make_error(
             "api_key_env is the name of an environment variable, such as OPENAI_API_KEY; no key.", "api_key_env"
         )
-    return OpenAISpec(
-        spec["model"].strip(), None if url is None else _check_url(url.strip(), item="base_url"), variable
-    )
+    if url is not None:  # whatever the name is there
+        return OpenAISpec(name, _check_url(url.strip(), item="base_url"), variable)
+    return _add_details(_parse_name(name), variable, spec)
+
+
+def _check_field(name: Any, value: Any) -> None:
+    if name not in FIELDS:
+        _refuse_field(str(name))
+    if value is None and name != "model":
+        return
+    if name in PARAMETERS:
+        _refuse_key(repr(value), name)
+        check_parameter(name, value)
+        return
+    if not isinstance(value, str) or not value.strip():
+        raise _make_error(f"The {name} of a model must be text, got {type(value).__name__}.", name)
+    if name != "api_key_env":
+        _refuse_key(value, name)
+
+
+def _parse_name(name: str) -> ModelSpec:
+    """Read what names a model without an address: a spec, or a bare name, which OpenAI's server knows (E56)."""
+    if name.partition(":")[0].strip() not in _KINDS:
+        return OpenAISpec(name)
+    try:
+        return parse_spec(name)
+    except ValidationError as error:
+        raise ValidationError([Problem(each.message, field="llm", item="model") for each in error.problems]) from None
+
+
+def _add_details(spec: ModelSpec, variable: str | None, given: Mapping[str, Any]) -> ModelSpec:
+    if isinstance(spec, OpenAISpec):
+        return replace(spec, api_key_env=variable)
+    if variable is not None:
+        raise _make_error(f"The model {given['model']!r} takes no key: leave out api_key_env.", "api_key_env")
+    useless = next((name for name in PARAMETERS if given.get(name) is not None), None)
+    if isinstance(spec, ScriptedSpec) and useless is not None:
+        raise _make_error(f"The model 'scripted' is none, and takes no {useless}.", useless)
+    return spec
 
 
 def _refuse_field(name: str) -> NoReturn:
@@ -129,7 +160,7 @@ def _refuse_field(name: str) -> NoReturn:
             f"start, and name the variable: api_key_env: NAME.",
             name,
         )
-    raise _make_error(f"A model has no {name!r}.{did_you_mean(name, _FIELDS)}", name)
+    raise _make_error(f"A model has no {name!r}.{did_you_mean(name, FIELDS)}", name)
 
 
 def _make_error(message: str, item: str | None = None) -> ValidationError:

@@ -75,6 +75,7 @@ SOURCES: Final = {
     "E67": (OWN,),
     "E68": (OWN,),
     "E60": (OWN,),
+    "E56": (OWN,),
     "T1": (ENGINE,),
     "T2": (OWN,),
     "T3": (OWN,),

@@ -90,9 +90,9 @@ def test_name_has_the_form_that_is_asked_for():
         ({"model": "gpt-4o-mini"}, True),
         ({"model": "gpt-5"}, True),
         ({"model": "gpt-3.5-turbo"}, False),
-        ({"model": "gpt-nobody-knows"}, False),
-        ({"model": "gpt-4o-mini", "base_url": "http://localhost:8000/v1"}, False),
-        ({"model": "gpt-4o-mini", "base_url": "https://notopenai.com/v1"}, False),
+        ({"model": "gpt-nobody-knows"}, True),
+        ({"model": "gpt-4o-mini", "base_url": "http://localhost:8000/v1"}, True),
+        ({"model": "qwen3", "base_url": "https://notopenai.com/v1"}, False),
         ({"model": "gpt-4o-mini", "base_url": "https://eu.api.openai.com/v1"}, True),
     ],
 )
@@ -102,7 +102,7 @@ def test_models_of_openai_that_are_known_to_take_schemas_do(settings, expected):
 
 def test_port_says_whether_its_model_takes_schemas(source, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-is-not-used")
-    llms = ["openai:gpt-4o-mini", f"openai:gpt-4o-mini@{server.url}", FakeListChatModel(responses=["a"]), "scripted"]
+    llms = ["openai:gpt-4o-mini", f"openai:qwen3@{server.url}", FakeListChatModel(responses=["a"]), "scripted"]
     ports = [asyncio.run(source.prepare(llm, print)) for llm in llms]
     assert [port.has_schema_support for port in ports] == [True, False, False, False]
 

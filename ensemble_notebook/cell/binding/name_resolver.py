@@ -22,7 +22,7 @@ from ensemble_notebook.domain.definitions.output_type import find_output_type_fa
 from ensemble_notebook.domain.definitions.tool import human_input, is_langchain_tool, is_retriever
 from ensemble_notebook.domain.outputs.secrets import has_secret
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.models.model_spec import SPEC_FORMS, parse_spec
+from ensemble_notebook.models.model_spec import FIELDS, SPEC_FORMS, parse_spec
 
 _BUILT_IN_MODELS: Final = ("local", "scripted")
 _SPEC: Final = re.compile(r"\s*(local|scripted)\s*$|[^:]*:")
@@ -172,20 +172,20 @@ class NameResolver:
         message = f"there is no model {quote(name)}.{suggest_name(name, known)}"
         raise MisreadError(node.place, message, self._suggest_models(name))
 
-    def check_server(self, section: Section) -> Mapping[str, str]:
-        """Check the mapping of an OpenAI-compatible server (docs/contract/engine.md#models).
+    def check_model(self, section: Section) -> Mapping[str, Any]:
+        """Check the mapping of a model (docs/contract/engine.md#models).
 
         Raises:
-            MisreadError: it names no model or no address.
+            MisreadError: it names no model or no address, or has a parameter that can't be meant.
         """
         values = section.values
-        if section.key_values.keys() - values.keys() or "model" not in values or any(map(has_secret, values.values())):
+        if section.key_values.keys() - values.keys() or "model" not in values or has_secret(repr(values)):
             raise MisreadError(section.place)
         try:
             parse_spec(values)
         except ValidationError as error:
             problem = error.problems[0]
-            hint = "A model has: model, base_url, api_key_env."
+            hint = f"A model has: {', '.join(FIELDS)}."
             raise MisreadError(section.find_place(str(problem.item or "base_url")), problem.message, hint) from None
         return dict(values)
 

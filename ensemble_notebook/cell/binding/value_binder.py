@@ -102,7 +102,7 @@ class ValueBinder:
     def _bind_model(self, _: Section, __: Key, value: Any) -> Any:
         if isinstance(value, ScalarNode):
             return self._resolver.find_model(value)
-        return self._resolver.check_server(value) if isinstance(value, Section) else value
+        return self._resolver.check_model(value) if isinstance(value, Section) else value
 
     def _bind_object(self, _: Section, key: Key, value: ScalarNode) -> Any:
         return self._resolver.find(value, FUNCTIONS, key.word.label)

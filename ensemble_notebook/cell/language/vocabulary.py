@@ -21,6 +21,7 @@ class ValueKind(Enum):
     CHOICE = "one word"
     FLAG = "true or false"
     SCALAR = "a text; for a field also a number, true or false"
+    NUMBER = "a number"
     WHOLE = "a whole number"
     SHARE = "a share, such as 0.8"
     SECONDS = "a number of seconds"
@@ -40,6 +41,8 @@ class ValueKind(Enum):
     TASKS = "a list or a mapping of tasks"
     PHASES = "a mapping of phases to their tasks"
     INPUTS = "a mapping of names to values"
+    EXTRAS = "a mapping of fields to values"
+    TEXTS = "a text, or a list of texts"
     COST = "a mapping with input_rate and output_rate"
     RATE = "a rate such as 60/min, or a mapping with requests and period"
     BUDGET = "limits such as $0.50 or 20k tokens, or a mapping of them"
@@ -251,7 +254,15 @@ CONSTRAINT_WORDS: Final[Words] = {
     "required_stages": Word(ValueKind.STAGES, "everyone of a stage is done before the next begins"),
 }
 MODEL_WORDS: Final[Words] = {
-    "model": Word(ValueKind.TEXT, "its name on the server"),
+    "model": Word(ValueKind.TEXT, "its name on the server; without an address a model as in llm"),
     "base_url": Word(ValueKind.TEXT, "where an OpenAI-compatible server listens"),
     "api_key_env": Word(ValueKind.TEXT, "the environment variable that holds the key"),
+    "temperature": Word(ValueKind.NUMBER, "how freely it chooses its words; 0 is least"),
+    "max_tokens": Word(ValueKind.WHOLE, "the limit of one reply"),
+    "top_p": Word(ValueKind.SHARE, "the share of likely words that it chooses from"),
+    "seed": Word(ValueKind.WHOLE, "the same seed, the same reply, where the server can"),
+    "stop": Word(ValueKind.TEXTS, "where a reply ends"),
+    "reasoning_effort": Word(ValueKind.CHOICE, "how long it thinks: low, medium, high, ..."),
+    "extra_body": Word(ValueKind.EXTRAS, "further fields of each request, as the server knows them"),
+    "schema_mode": Word(ValueKind.CHOICE, "how it is told of output types: auto, native, or prompt"),
 }

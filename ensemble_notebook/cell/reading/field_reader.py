@@ -58,6 +58,9 @@ class FieldReader:
             ValueKind.TEXT: text,
             ValueKind.CHOICE: text,
             ValueKind.FLAG: read_flag,
+            ValueKind.NUMBER: partial(read_number, wanted=ValueKind.NUMBER.value),
+            ValueKind.EXTRAS: self._read_extras,
+            ValueKind.TEXTS: self._read_texts,
             ValueKind.WHOLE: partial(read_number, wanted=ValueKind.WHOLE.value),
             ValueKind.SECONDS: partial(read_number, wanted=ValueKind.SECONDS.value),
             ValueKind.SHARE: partial(read_number, wanted=ValueKind.SHARE.value),
@@ -208,6 +211,15 @@ class FieldReader:
             self.report.add_notice(found.place, f"{quote(found.text)} is read as {quote(familiar)}.")
             found = ScalarNode(found.start, found.end, found.place, familiar, is_plain=found.is_plain)
         return found
+
+    def _read_extras(self, node: Node, label: str) -> Any:
+        self.expect_mapping(node, label, "Write `name: value` below it, indented.")
+        return read_data(node, label)
+
+    def _read_texts(self, node: Node, label: str) -> str | list[str]:
+        if not isinstance(node, ListNode):
+            return read_text(node, label, report=self.report, wanted=ValueKind.TEXTS.value)
+        return self.read_each(node.items, lambda item: read_text(item, label, report=self.report, wanted="a text"))
 
     def _read_inputs(self, node: Node, label: str) -> dict[str, Any]:
         def read(pair: tuple[ScalarNode, Node]) -> tuple[str, Any]:

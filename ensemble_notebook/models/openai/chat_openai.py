@@ -68,10 +68,11 @@ def make_chat_model(
 
 
 def has_schema_support(model: Any) -> bool:
-    """Whether a model is OpenAI's own, at its own address, and known to hold its replies to a schema (E16)."""
-    if not is_openai_model(model) or not is_openai_url(find_base_url(model)):
+    """Whether a model is known to hold its replies to a schema: its profile says so, or OpenAI itself serves it."""
+    if not is_openai_model(model):
         return False
-    return bool((model.profile or {}).get("structured_output"))
+    said = (model.profile or {}).get("structured_output")
+    return is_openai_url(find_base_url(model)) if said is None else bool(said)
 
 
 def bind_schema(model: BaseChatOpenAI, schema: Mapping[str, Any], options: Mapping[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
@@ -9,7 +10,8 @@ from typing import Any, Final
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.models.langchain.langchain_model import find_core_model, find_model_name
-from ensemble_notebook.models.model_spec import LocalSpec, OpenAISpec, ScriptedSpec, parse_spec
+from ensemble_notebook.models.model_parameters import read_parameters
+from ensemble_notebook.models.model_spec import LocalSpec, ModelSpec, OpenAISpec, ScriptedSpec, parse_spec
 
 # What does not change from day to day: its key in a recording, the attribute, and what it must be. The keys are those
 # of the first version, in which two attributes had other names.
@@ -64,7 +66,14 @@ def to_recorded_name(llm: Any) -> str:
     if not isinstance(llm, str | Mapping):
         core = find_core_model(llm)
         return mask(f"{type(core).__name__} {find_model_name(core)}")
-    match parse_spec(llm):
+    name = _name_spec(parse_spec(llm))
+    parameters = read_parameters(llm)
+    # Its replies are others with other parameters, also to the same prompt. How a schema is given is in the request.
+    return mask(f"{name} {json.dumps(dict(parameters.settings), default=str)}") if parameters.settings else name
+
+
+def _name_spec(spec: ModelSpec) -> str:
+    match spec:
         case OpenAISpec(name, base_url):
             return f"openai:{name}" if base_url is None else f"openai:{name}@{base_url}"
         case LocalSpec(path):
