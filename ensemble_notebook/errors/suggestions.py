@@ -1,4 +1,4 @@
-"""The right word for a wrong one."""
+"""The nearest known word to an unknown one, and the sentence that suggests it."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
-from ensemble_notebook.cell.text.mistakes import MistakeReport, find_nearest_name, join_names, quote, suggest_name
+from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
+from ensemble_notebook.cell.text.suggestions import suggest_name
 from ensemble_notebook.domain.definitions.templates import find_variables, is_variable_name
 from ensemble_notebook.domain.value_text import find_text_fault
 
@@ -153,9 +154,8 @@ def _report_unused(found: Inputs, top: Section, options: Mapping[str, Any], repo
         if name in used:
             continue
         place = OPTIONS if name in options else places.get(name, top.place)
-        close = find_nearest_name(name, found.missing)
-        if close is not None:
+        if close := suggest_name(name, found.missing):
             hint = f"The texts use: {join_names(found.variables)}."
-            report.add_mistake(place, f"no text uses the input {name!r}. Did you mean {close!r}?", hint)
+            report.add_mistake(place, f"no text uses the input {name!r}.{close}", hint)
         else:
             report.add_notice(place, f"no text uses the input {name!r}.")

@@ -15,7 +15,8 @@ from typing import Any, Final
 from ensemble_notebook.cell.language.spellings import write_model_line
 from ensemble_notebook.cell.language.vocabulary import ValueKind
 from ensemble_notebook.cell.reading.sections import Section
-from ensemble_notebook.cell.text.mistakes import MisreadError, join_names, quote, suggest_name
+from ensemble_notebook.cell.text.mistakes import MisreadError, join_names, quote
+from ensemble_notebook.cell.text.suggestions import suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.output_type import find_output_type_fault

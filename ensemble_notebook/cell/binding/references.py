@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from ensemble_notebook.cell.reading.sections import Section, TaskGroup
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote, suggest_name
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote
+from ensemble_notebook.cell.text.suggestions import suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 
 _NAME_IT: Final = "A task is called by its key, or by `name:` in a list."

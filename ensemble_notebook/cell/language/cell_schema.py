@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from ensemble_notebook.cell.language import vocabulary
-from ensemble_notebook.cell.language.vocabulary import OF_THE_DEFINITION, ValueKind, Word, Words
+from ensemble_notebook.cell.language.vocabulary import ValueKind, Word, Words
 from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
@@ -137,7 +137,7 @@ def _make_keys(cls: type[Definition]) -> dict[str, Key]:
 
 
 def _make_key(definition_field: Field[Any], word: Word) -> Key:
-    if word.default is not OF_THE_DEFINITION:
+    if word.default:
         return Key(definition_field.name, word, word.default)
     default = definition_field.default
     is_required = default is MISSING and definition_field.default_factory is MISSING

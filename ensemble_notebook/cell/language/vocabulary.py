@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Final
 
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
 
@@ -59,8 +59,6 @@ class ValueKind(Enum):
     STAGES = "a list of lists of agents"
 
 
-OF_THE_DEFINITION: Final = object()
-"""The default of a word whose field has the default to tell of."""
 _NEED_A_LABEL: Final = (ValueKind.OBJECT, ValueKind.OBJECTS, ValueKind.TOOLS, ValueKind.FUNCTIONS)
 
 
@@ -72,7 +70,8 @@ class Word:
         kind: what it takes.
         meaning: half a sentence.
         label: what the object that it names must be, with its article; for kinds that name objects of any kind.
-        default: what holds without it, in words; then it may be left out even if the definition requires it.
+        default: what holds without it, in words; then it may be left out even if the definition requires it. Empty
+            where the default of the definition's field holds.
         is_nullable: True when an explicit ``null`` means something.
         has_variables: True for a text whose ``{name}`` is filled in.
         short: a shorter word for the same.
@@ -85,7 +84,7 @@ class Word:
     kind: ValueKind
     meaning: str
     label: str = ""
-    default: Any = OF_THE_DEFINITION
+    default: str = ""
     is_nullable: bool = False
     has_variables: bool = False
     short: str = ""

@@ -33,7 +33,8 @@ from ensemble_notebook.cell.reading.values import (
     read_number,
     read_text,
 )
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, find_nearest_name, join_names, quote
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote
+from ensemble_notebook.cell.text.suggestions import find_nearest_name
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 
 ValueReader = Callable[[Node, str], Any]

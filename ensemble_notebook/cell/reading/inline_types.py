@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from ensemble_notebook.cell.reading.json_schema import check_schema, is_schema
 from ensemble_notebook.cell.reading.values import expect_value, read_data, to_plain_value
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote, suggest_name
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote
+from ensemble_notebook.cell.text.suggestions import suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 
 _TYPES: Final[Mapping[str, str | None]] = {

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from ensemble_notebook.cell.reading.values import describe_node
-from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote, suggest_name
+from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote
+from ensemble_notebook.cell.text.suggestions import suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 
 _TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")

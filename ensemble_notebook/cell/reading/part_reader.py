@@ -28,7 +28,8 @@ from ensemble_notebook.cell.reading.values import (
     read_text,
     to_plain_value,
 )
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, find_nearest_name, join_names, quote
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, join_names, quote
+from ensemble_notebook.cell.text.suggestions import suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 
 _WHEN: Final = "Write e.g. {triage: {contains: urgent}}, {triage: urgent} or {triage: default}."
@@ -236,7 +237,7 @@ def _read_default_or_equals(node: Node, text: str) -> dict[str, Any]:
     is_plain = isinstance(node, ScalarNode) and node.is_plain
     if is_plain and text == "default":
         return {"default": True}
-    if is_plain and find_nearest_name(text, ["default"]):
+    if is_plain and (close := suggest_name(text, ["default"])):
         hint = f'For the output itself, put it in quotes: "{text}".'
-        raise MisreadError(node.place, f"{quote(text)} is no test. Did you mean 'default'?", hint)
+        raise MisreadError(node.place, f"{quote(text)} is no test.{close}", hint)
     return {"equals": text}

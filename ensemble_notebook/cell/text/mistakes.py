@@ -13,14 +13,12 @@ from typing import Final, Self
 from ensemble_notebook.cell.text.source_frame import SourceFrame, make_frame
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.errors import Problem, ValidationError, find_nearest
+from ensemble_notebook.errors import Problem, ValidationError
 
 MOST_MISTAKES: Final = 100
 _SHOWN: Final = 20
 _MESSAGE_WIDTH: Final = 400
 _TEXT_WIDTH: Final = 100
-_LONGEST_WORD: Final = 80
-_MOST_WORDS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,20 +168,6 @@ class MistakeReport:
         if self._mistakes and (kind is None or isinstance(error, _TooManyMistakesError | MisreadError)):
             mistakes = sorted(self._mistakes, key=lambda each: (each.line, each.column))
             raise CellError(mistakes, self.source) from self._cause
-
-
-def find_nearest_name(word: str, known: Iterable[str]) -> str | None:
-    """Find the known name closest to `word`, or None; bounded in time, whatever the names are (C12)."""
-    if len(word) > _LONGEST_WORD:
-        return None
-    names = [name for name in known if len(name) <= _LONGEST_WORD]
-    return find_nearest(word, names[:_MOST_WORDS])
-
-
-def suggest_name(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean 'x'?`` for the nearest known name, or nothing."""
-    close = find_nearest_name(word, known)
-    return "" if close is None else f" Did you mean {close!r}?"
 
 
 def join_names(names: Iterable[str], limit: int = 12) -> str:
