@@ -76,9 +76,9 @@ def test_what_is_no_test_is_refused(fields: dict[str, Any], told: str) -> None:
 )
 def test_conditions_of_tasks_and_phases_become_a_tuple(make: Any) -> None:
     one, two = Condition("triage", default=True), Condition("triage", equals="x")
-    assert make(None).conditions == ()
-    assert make(one).conditions == (one,)
-    assert make([one, two]).conditions == (one, two)
+    assert make(None).when == ()
+    assert make(one).when == (one,)
+    assert make([one, two]).when == (one, two)
 
 
 def test_a_when_of_something_else_shows_how_it_is_written() -> None:

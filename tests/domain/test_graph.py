@@ -155,7 +155,7 @@ def test_conditions_are_numbered_and_know_their_sources_e33() -> None:
     three = Task.of("Hm", name="three", when=[Condition("one", default=True), Condition(two, contains="x")])
     graph = graph_of(one, two, three)
     assert [(each.index, each.source) for each in graph.conditions] == [(0, 0), (1, 0), (2, 1)]
-    assert [each.condition for each in graph.conditions] == [*two.conditions, *three.conditions]
+    assert [each.condition for each in graph.conditions] == [*two.when, *three.when]
     assert [(node.when, node.sources) for node in graph.tasks] == [((), ()), ((0,), (0,)), ((1, 2), (0, 1))]
 
 

@@ -56,9 +56,9 @@ def test_what_is_wrong_with_a_review_is_named(fields: dict[str, Any], told: str)
 
 def test_reviews_of_a_task_become_a_tuple_with_each_timing_once() -> None:
     before, after = Review(ReviewTiming.BEFORE), Review()
-    assert Task.of("x").reviews == ()
-    assert Task.of("x", review=after).reviews == (after,)
-    assert Task.of("x", review=[before, after]).reviews == (before, after)
+    assert Task.of("x").review == ()
+    assert Task.of("x", review=after).review == (after,)
+    assert Task.of("x", review=[before, after]).review == (before, after)
     assert refusal(Task.of, "x", review=[after, Review()]) == "Task review has two gates 'after'. Keep one."
     assert refusal(Task.of, "x", review=["after"]) == "Task review takes Review(timing=...), got str."
 

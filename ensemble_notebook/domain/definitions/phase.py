@@ -107,11 +107,6 @@ class Phase(Definition):
             if each == self.name:
                 raise self._refuse("after", f"Phase {self.name!r} can't come after itself.", item=index)
 
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        """Its conditions; `when` is kept as this tuple."""
-        return self.when
-
     def __repr__(self) -> str:
         """Name and size."""
         return f"Phase({self.name!r}, {len(self.tasks)} tasks)"

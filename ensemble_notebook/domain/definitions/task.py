@@ -231,16 +231,6 @@ class Task(ConditionSource):
             message = f"Task handler must be one tool, but {kind} holds several: {', '.join(names)}. Pass one of them."
             raise self._refuse("handler", message)
 
-    @property
-    def reviews(self) -> tuple[Review, ...]:
-        """Its gates; `review` is kept as this tuple."""
-        return self.review
-
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        """Its conditions; `when` is kept as this tuple."""
-        return self.when
-
     def __repr__(self) -> str:
         """Name and the start of the description."""
         label = f"{self.name}: " if self.name else ""

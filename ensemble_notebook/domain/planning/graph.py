@@ -236,7 +236,7 @@ class _GraphBuilder:
     def _add_conditions(self, owner: Task | Phase) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Numbers of an owner's conditions, and the tasks that they test."""
         first = len(self._conditions)
-        for item, condition in enumerate(owner.conditions):
+        for item, condition in enumerate(owner.when):
             for source in self._find_task(owner, "when", [condition.source], item):
                 self._conditions.append(ConditionNode(len(self._conditions), condition, source))
         found = self._conditions[first:]

@@ -134,7 +134,7 @@ def _find_late_references(graph: Graph) -> Iterator[Problem]:
             if (
                 message := _explain_too_late(graph, node, graph.tasks[index], "has a condition on", before)
             ) is not None:
-                written = [condition.source for condition in node.task.conditions]
+                written = [condition.source for condition in node.task.when]
                 yield Problem(message, node.task, "when", _find_item(written, graph.tasks[index]))
 
 
@@ -209,7 +209,7 @@ def _find_unfit_reviewers(graph: Graph) -> Iterator[Problem]:
         if id(by) in tasks:
             message = f"{tasks[id(by)].name!r} reviews phase {phase.name!r} and is a task of the ensemble, too."
             yield Problem(f"{message} Make a second task for it.", phase.phase, "review")
-        elif isinstance(by, Task) and by.conditions:
+        elif isinstance(by, Task) and by.when:
             message = f"The reviewer of phase {phase.name!r} has a when; a phase is reviewed whenever it is done."
             yield Problem(message, by, "when")
         elif isinstance(by, Task) and phase.reviewer is not None:

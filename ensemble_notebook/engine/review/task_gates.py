@@ -137,7 +137,7 @@ class TaskGates:
     def _find_review(self, node: TaskNode, timing: ReviewTiming) -> Review | None:
         if not self._review_queue.has_handler:
             return None
-        return next((each for each in node.task.reviews if each.timing is timing), None)
+        return next((each for each in node.task.review if each.timing is timing), None)
 
     def _find_policy_review(self, resolved: ResolvedTask) -> Review | None:
         wanted = self._policy is ReviewPolicy.AFTER_EVERY_TASK or (

@@ -44,7 +44,7 @@ def check_questions(ensemble: Ensemble) -> None:
         return
     tasks = list_tasks(ensemble)
     tools = [tool for each in tasks for owner in (each, each.agent) if owner is not None for tool in owner.tools]
-    if ensemble.review_policy is ReviewPolicy.NEVER and human_input not in tools and not any(e.reviews for e in tasks):
+    if ensemble.review_policy is ReviewPolicy.NEVER and human_input not in tools and not any(e.review for e in tasks):
         return
     raise ValidationError(
         "A review at the cell shows texts on the page, which is saved, and capture_mode metadata keeps no text. "
