@@ -107,13 +107,16 @@ def _make_class_schema(kind: type) -> CoreSchema:
         return cs.timedelta_schema(ge=-_LONGEST, le=_LONGEST)
     if dataclasses.is_dataclass(kind):
         return _make_record_schema(kind)
-    if issubclass(kind, Enum | Decimal):
-        return cs.no_info_plain_validator_function(_read_decimal if issubclass(kind, Decimal) else kind)
+    if issubclass(kind, Enum):
+        return cs.no_info_plain_validator_function(kind)
     return _make_plain_schema(kind)
 
 
 def _make_plain_schema(kind: type) -> CoreSchema:
-    """Texts, numbers and booleans, as they are: no text for a number, and no number that nothing can hold (E71)."""
+    """Texts, numbers and booleans, as they are: no text for a number, and no number that nothing can hold (E71).
+
+    Amounts alone may be texts: they are written so, to lose no digit.
+    """
     from pydantic_core import core_schema as cs
 
     if kind is str:
@@ -124,14 +127,9 @@ def _make_plain_schema(kind: type) -> CoreSchema:
         return cs.int_schema(strict=True, ge=-_LARGEST, le=_LARGEST)
     if kind is float:
         return cs.float_schema(allow_inf_nan=False, ge=-_LARGEST, le=_LARGEST)
+    if kind is Decimal:
+        return cs.decimal_schema(allow_inf_nan=False, ge=Decimal(-_LARGEST), le=Decimal(_LARGEST))
     return cs.any_schema()
-
-
-def _read_decimal(plain: Any) -> Decimal:
-    number = Decimal(plain)
-    if not number.is_finite() or abs(number) > _LARGEST:
-        raise ValueError(f"no amount: {plain!r}")
-    return number
 
 
 def _make_record_schema(kind: type) -> CoreSchema:
