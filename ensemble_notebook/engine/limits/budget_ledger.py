@@ -94,7 +94,7 @@ class BudgetLedger:
         """The request is over. None where nobody knows what it took: then its worst case stays booked.
 
         Returns:
-            Claims that waited and are decided now.
+            Reservations that waited and are decided now.
         """
         self.booked += reservation.held if taken is None else taken
         return self._release(reservation)
@@ -103,7 +103,7 @@ class BudgetLedger:
         """The request will not be sent. Does nothing to a reservation that was refused, sent or withdrawn before.
 
         Returns:
-            Claims that waited and are decided now.
+            Reservations that waited and are decided now.
         """
         if reservation.state is ReservationState.WAITING:
             self._queue.remove(reservation)

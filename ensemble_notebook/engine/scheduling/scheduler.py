@@ -144,7 +144,7 @@ class Scheduler:
             self._open(node.body.nodes)
 
     def _find_skip(self, node: SchedulerNode) -> tuple[NodeState, str] | None:
-        """Why a node that nothing hold_count any more does not run; None where it does (E32, E33)."""
+        """Why a node that nothing holds any more does not run; None where it does (E32, E33)."""
         missed = next((each for each in node.needs if each.state in MISSED), None)
         if missed is not None and node.group.strategy is not ErrorStrategy.PARTIAL:
             return NodeState.SKIPPED, f"needs {missed.named_outcome}"
