@@ -21,7 +21,7 @@ def book(tmp_path, monkeypatch):
         folder = tmp_path / "notebooks"
         folder.mkdir()
         nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / module.NOTEBOOK)
-        monkeypatch.setattr(module, "resource", lambda name: tmp_path / name)
+        monkeypatch.setattr(module, "find_package_file", lambda name: tmp_path / name)
         return tmp_path / "result"
 
     return put
