@@ -42,6 +42,7 @@ register_cell_namer(_name_cell)
 register_view("timeline", "ensemble_notebook.notebook.live.timeline_widget:make_timeline")
 register_view("output", "ensemble_notebook.notebook.picture.static_picture:make_output_bundle")
 register_view("plan", "ensemble_notebook.notebook.picture.static_picture:make_plan_bundle")
+register_view("event", "ensemble_notebook.trace.codec.event_codec:event_to_dict")
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:

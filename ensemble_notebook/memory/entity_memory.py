@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol, cast
 
-from ensemble_notebook.domain.definitions.memory import MemoryEntry
+from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryKind, get_memory_kind
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.memory.in_memory_store import InMemoryStore
 from ensemble_notebook.memory.memory_conversion import to_memory
@@ -86,6 +86,10 @@ class EntityMemory:
             return self._store.retrieve(scope, query, limit)
         found = self._store.retrieve(scope, query, max(limit, _MAX_CANDIDATES))
         return [entry for entry in found if _is_mentioned(query, entry.metadata.get(_ENTITY))][: max(0, limit)]
+
+    def get_kind(self, scope: str, /) -> MemoryKind:
+        """Say which scope holds the facts; the others are as where everything is kept (T11)."""
+        return "entity" if scope == self._scope else get_memory_kind(self._store, scope)
 
     def __repr__(self) -> str:
         """Say what it keeps its facts in."""

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+from ensemble_notebook.domain.definitions.memory import MemoryKind
 from ensemble_notebook.memory.full_text_store import FullTextStore, create_tables
 from ensemble_notebook.memory.retention import Retention
 
@@ -42,6 +43,10 @@ class InMemoryStore(FullTextStore):
     def _open(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             yield self._connection
+
+    def get_kind(self, _scope: str, /) -> MemoryKind:
+        """Say that it lasts no longer than the process (T11)."""
+        return "short_term"
 
     def __getstate__(self) -> tuple[Retention, bytes]:
         """Pickle the limits and the entries."""

@@ -70,13 +70,20 @@ class OperationWriter(EventWriter):
                 self.fail(GuardrailViolationError(kind, violation))
 
     def memory(
-        self, operation: str, scope: str, *, count: int = 1, seconds: float = 0.0, error: BaseException | None = None
+        self,
+        operation: str,
+        scope: str,
+        *,
+        count: int = 1,
+        seconds: float = 0.0,
+        error: BaseException | None = None,
+        store_kind: str = "long_term",
     ) -> None:
         """A scope of the memory is read (``"retrieve"``) or written (``"store"``); its failure stops nothing."""
         with self._inside(self._child()) as inside:
             inside.contains_failure = True
             inside.error = error
-            self._emit(ev.MemoryStarted, operation=operation, scope=scope)
+            self._emit(ev.MemoryStarted, operation=operation, scope=scope, store_kind=store_kind)
             found = 0 if error is not None else count
             inside.end = lambda status: self._emit(ev.MemoryEnded, status=status, count=found, error=error)
             self.wait(seconds)

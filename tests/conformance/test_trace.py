@@ -19,9 +19,12 @@ from ensemble_notebook import (
     CostConfiguration,
     Ensemble,
     EnsembleOutput,
+    EntityMemory,
     ExecutionTrace,
     Fail,
+    InMemoryStore,
     JsonTraceExporter,
+    Phase,
     PhaseStatus,
     RateLimit,
     Reply,
@@ -249,3 +252,38 @@ def test_t12_a_foreign_or_torn_file_gets_a_clear_error(text: str, tmp_path: Path
     file.write_text(text)
     with pytest.raises(TraceFormatError, match=r"odd\.trace\.json"):
         ExecutionTrace.load(file)
+
+
+def test_t11_phases_hold_their_task_traces_and_memory_is_counted_by_its_kind() -> None:
+    memory = EntityMemory(InMemoryStore())
+    memory.put("Ada", "wrote the first program")
+    ada = Task.of("Write about Ada", name="ada", agent=agent("A program."), memory=("entities", "drafts"))
+    output = Ensemble(phases=[Phase.of("draft", ada)], memory=memory).run()
+    document = output.trace.to_dict()
+    (phase,) = document["phases"]
+    assert [each["name"] for each in phase["taskTraces"]] == ["ada"]
+    assert phase["taskTraces"] == document["taskTraces"]
+    counts = {"stmWrites": 1, "ltmStores": 1, "ltmRetrievals": 1, "entityLookups": 1}
+    assert document["metrics"]["memoryOperations"] == counts
+
+
+def test_t11_a_call_that_failed_has_no_final_answer() -> None:
+    with pytest.raises(TaskExecutionError) as caught:
+        run(Task.of("Cook", agent=agent(Fail(401))))
+    (task,) = caught.value.output.trace.to_dict()["taskTraces"]
+    (call,) = task["llmInteractions"]
+    assert (call["status"], call["responseType"], call["responseText"]) == ("ERROR", None, None)
+
+
+def test_t11_events_are_plain_on_request_with_secrets_masked() -> None:
+    output = run(Task.of(f"Say {KEY}", name="say", agent=agent("Well.")), lost("lost"), error_strategy="partial")
+    plain = [json.loads(json.dumps(each.to_dict())) for each in output.events]
+    assert [each["type"] for each in plain] == [type(each).__name__ for each in output.events]
+    assert [each["seq"] for each in plain] == list(range(len(plain)))
+    assert {each["run_id"] for each in plain} == {output.run_id}
+    assert KEY not in json.dumps(plain)
+    (failed,) = (each for each in plain if each["type"] == "TaskFailed")
+    assert (failed["task"], failed["error"]["type"], failed["status"]) == ("lost", "ValueError", "error")
+    (completed,) = (each for each in plain if each["type"] == "TaskCompleted")
+    assert completed["duration"].startswith("PT")
+    assert completed["output"]["agent_role"] == "Cook"

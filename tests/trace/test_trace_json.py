@@ -70,7 +70,8 @@ def test_every_document_has_what_other_readers_need(events):
         assert task.keys() >= {"taskDescription", "agentRole", "llmInteractions", "metrics", "delegations"}
         assert task["metrics"]["inputTokens"] >= -1
         for interaction in task["llmInteractions"]:
-            assert interaction["responseType"] in ("TOOL_CALLS", "FINAL_ANSWER")
+            answered = interaction["status"] == "OK"
+            assert interaction["responseType"] in (("TOOL_CALLS", "FINAL_ANSWER") if answered else (None,))
             assert isinstance(interaction["toolCalls"], list)
             assert all(isinstance(message["toolCalls"], list) for message in interaction["messages"])
 
@@ -115,6 +116,20 @@ def test_unknown_tokens_are_minus_one_for_other_readers_and_absent_for_ours():
 def test_phases_are_told_with_their_tasks():
     phase = trace_of(phase_done_twice()).to_dict()["phases"][0]
     assert (phase["name"], phase["status"], phase["tasks"], phase["attempt"]) == ("p", "COMPLETED", ["a", "b"], 2)
+    assert phase["taskTraces"] == trace_of(phase_done_twice()).to_dict()["taskTraces"]
+
+
+def test_memory_is_counted_by_kind_for_other_readers_t11():
+    build = EventBuilder({"a": ()})
+    with build.task("a"):
+        for kind, often in (("short_term", 1), ("long_term", 2), ("entity", 3)):
+            for _ in range(often):
+                build.memory("retrieve", "notes", store_kind=kind)
+                build.memory("store", "notes", store_kind=kind)
+    document = trace_of(build.finish()).to_dict()
+    counts = {"stmWrites": 1, "ltmStores": 5, "ltmRetrievals": 3, "entityLookups": 3}
+    assert document["metrics"]["memoryOperations"] == counts
+    assert document["taskTraces"][0]["metrics"]["memoryOperations"] == counts
 
 
 def test_prices_stay_as_they_were_when_the_trace_was_written(tmp_path):

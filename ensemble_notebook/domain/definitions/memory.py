@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, cast, get_args
 
 from ensemble_notebook.domain.outputs.record import Record
 
@@ -35,6 +35,20 @@ class MemoryStore(Protocol):
         self, scope: str, query: str, limit: int, /
     ) -> Sequence[MemoryEntry] | Awaitable[Sequence[MemoryEntry]]:
         """At most `limit` entries of the scope that fit the query, best first."""
+
+
+MemoryKind = Literal["short_term", "long_term", "entity"]
+
+
+def get_memory_kind(store: Any, scope: str) -> MemoryKind:
+    """What a scope of a store is to the counts of AgentEnsemble (T11).
+
+    Short-term where it ends with the process, of entities where it holds facts by name. A store of a user's own can
+    say so by a method ``get_kind(scope)``; one that says nothing is long-term.
+    """
+    get_kind = getattr(store, "get_kind", None)
+    kind = get_kind(scope) if callable(get_kind) else "long_term"
+    return cast(MemoryKind, kind) if kind in get_args(MemoryKind) else "long_term"
 
 
 class VectorStore(Protocol):

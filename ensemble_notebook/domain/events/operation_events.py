@@ -78,10 +78,14 @@ class GuardrailEnded(Event):
 
 @event
 class MemoryStarted(Event):
-    """A scope of the memory is read or written. `operation` is ``"retrieve"`` or ``"store"`` (E44)."""
+    """A scope of the memory is read or written. `operation` is ``"retrieve"`` or ``"store"`` (E44).
+
+    `store_kind` is ``"short_term"``, ``"long_term"`` or ``"entity"``.
+    """
 
     operation: str
     scope: str
+    store_kind: str = "long_term"
 
 
 @event

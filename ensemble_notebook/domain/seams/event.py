@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, TypeVar, dataclass_transform
+from typing import Any, Protocol, TypeVar, dataclass_transform
 
 from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.seams.views import render_view
 
 E = TypeVar("E")
 
@@ -45,6 +46,14 @@ class Event(Record):
     task: str | None = None
     phase: str | None = None
     depends_on: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and dicts, ready for JSON: ``type``, and all fields by their names; secrets masked (E69).
+
+        Instants and durations are ISO 8601, an error is its type and message.
+        """
+        plain: dict[str, Any] = render_view("event", self)
+        return plain
 
 
 class EventListener(Protocol):

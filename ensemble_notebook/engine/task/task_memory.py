@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore
+from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore, get_memory_kind
 from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.events.broken_callables import BrokenCallables
@@ -63,6 +63,12 @@ class TaskMemory:
             task.emit(Warned, message=message)
         return is_read_only
 
+    def _get_kind(self, name: str) -> str:
+        try:
+            return get_memory_kind(self._store, name)
+        except Exception:  # noqa: BLE001 - the store is anybody's, and this is only to count by
+            return "long_term"
+
     async def _use_store(
         self,
         operation: str,
@@ -73,7 +79,7 @@ class TaskMemory:
     ) -> tuple[MemoryEntry, ...]:
         """The entries that were read or written; none where that failed."""
         span = task.child()
-        span.emit(MemoryStarted, operation=operation, scope=name)
+        span.emit(MemoryStarted, operation=operation, scope=name, store_kind=self._get_kind(name))
         limit = asyncio.timeout(limit_s)
         try:
             async with limit:

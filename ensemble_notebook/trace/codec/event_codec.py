@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -23,12 +23,15 @@ from ensemble_notebook.trace.codec.iso_time import format_duration, format_insta
 from ensemble_notebook.trace.spans.clean_text import clean_text, clean_value
 from ensemble_notebook.trace.spans.span_tree import format_error_message
 
+RecordWriter = Callable[[Any], dict[str, Any]]
+
 LEFT_OUT: Final = frozenset({"trace", "metrics"})
 """Fields that no file has: they are made from the events."""
 
 
-def to_plain(value: Any) -> Any:
-    """A value as JSON has it; what JSON has no form for becomes text."""
+def to_plain(value: Any, write_record: RecordWriter | None = None) -> Any:
+    """A value as JSON has it; what JSON has no form for becomes text. Records are as in files, if not told otherwise."""
+    write_record = write_record or _fields_to_plain
     if isinstance(value, Enum):
         return to_plain(value.value)
     if value is None or isinstance(value, bool | int):
@@ -39,9 +42,9 @@ def to_plain(value: Any) -> Any:
         return value if math.isfinite(value) else str(value)
     for kind, write in _WRITERS.items():
         if isinstance(value, kind):
-            return write(value)
+            return write(value, write_record)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _fields_to_plain(value)
+        return write_record(value)
     if callable(dump := getattr(value, "model_dump", None)):
         return to_plain(dump())
     return clean_text(write_whole(value))
@@ -54,8 +57,18 @@ def event_to_plain(event: ev.Event) -> dict[str, Any]:
     return {"type": type(event).__name__, **plain}
 
 
-def _mask_named(name: str, value: Any) -> Any:
-    plain = to_plain(value)
+def event_to_dict(event: Any) -> dict[str, Any]:
+    """An event with its ``type`` and all its fields, by the names that they have in Python."""
+    return {"type": type(event).__name__, **_fields_to_dict(event)}
+
+
+def _fields_to_dict(record: Any) -> dict[str, Any]:
+    names = (field.name for field in dataclasses.fields(record) if field.name not in LEFT_OUT)
+    return {name: to_plain(getattr(record, name), _fields_to_dict) for name in names}
+
+
+def _mask_named(name: str, value: Any, write_record: RecordWriter) -> Any:
+    plain = to_plain(value, write_record)
     return clean_value(name, plain) if isinstance(plain, str) else plain
 
 
@@ -80,12 +93,14 @@ def _error_to_plain(error: BaseException) -> dict[str, Any]:
 
 
 _WRITERS: Final[Mapping[Any, Any]] = {
-    datetime: format_instant,
-    timedelta: format_duration,
-    Decimal: str,
-    BaseException: _error_to_plain,
-    Mapping: lambda items: {clean_text(str(key)): _mask_named(str(key), value) for key, value in items.items()},
-    (list, tuple, set, frozenset): lambda items: [to_plain(each) for each in items],
+    datetime: lambda moment, _: format_instant(moment),
+    timedelta: lambda duration, _: format_duration(duration),
+    Decimal: lambda number, _: str(number),
+    BaseException: lambda error, _: _error_to_plain(error),
+    Mapping: lambda items, write_record: {
+        clean_text(str(key)): _mask_named(str(key), value, write_record) for key, value in items.items()
+    },
+    (list, tuple, set, frozenset): lambda items, write_record: [to_plain(each, write_record) for each in items],
 }
 
 

@@ -7,6 +7,7 @@ others read, and there only.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -23,6 +24,7 @@ from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.run_parts import RunParts
 from ensemble_notebook.trace.spans.clean_text import clean_text
 from ensemble_notebook.trace.spans.span import Message, Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.frame_tables import SPANS
 from ensemble_notebook.trace.task_traces import (
     DelegationTrace,
@@ -60,7 +62,7 @@ def to_document(
         "inputs": dict(fold.inputs),
         "agents": [_agent_to_dict(agent) for agent in fold.agents],
         "taskTraces": [_task_to_dict(task, parsed, expected.get(task.name, "")) for task in started],
-        "phases": [_phase_to_dict(phase) for phase in parts.phases],
+        "phases": [_phase_to_dict(phase, parsed, expected) for phase in parts.phases],
         "metrics": _run_metrics_to_dict(metrics, spans, started),
         "totalCostEstimate": _cost_to_dict(metrics, spans),
         "errors": [_error_to_dict(task) for task in started if task.span.status is SpanStatus.ERROR],
@@ -122,7 +124,7 @@ def _interaction_to_dict(interaction: LlmInteraction, place: int) -> dict[str, A
         "latency": _encode_duration(interaction.latency),
         "inputTokens": _encode_tokens(interaction.input_tokens),
         "outputTokens": _encode_tokens(interaction.output_tokens),
-        "responseType": interaction.response_type or "FINAL_ANSWER",
+        "responseType": interaction.response_type,
         "responseText": interaction.text,
         "toolCalls": [_tool_call_to_dict(each) for each in interaction.tool_calls],
         "messages": [_message_to_dict(each) for each in interaction.messages],
@@ -166,7 +168,8 @@ def _delegation_to_dict(delegation: DelegationTrace, parsed: Mapping[str, Any]) 
     }
 
 
-def _phase_to_dict(phase: PhaseTrace) -> dict[str, Any]:
+def _phase_to_dict(phase: PhaseTrace, parsed: Mapping[str, Any], expected: Mapping[str, str]) -> dict[str, Any]:
+    started = [task for task in phase.tasks if task.started_at is not None]
     return {
         "name": phase.name,
         "after": list(phase.span.depends_on),
@@ -175,6 +178,7 @@ def _phase_to_dict(phase: PhaseTrace) -> dict[str, Any]:
         "attempt": phase.attempt,
         "reason": phase.span.reason,
         "tasks": [task.name for task in phase.tasks],
+        "taskTraces": [_task_to_dict(task, parsed, expected.get(task.name, "")) for task in started],
     }
 
 
@@ -204,14 +208,14 @@ def _run_metrics_to_dict(metrics: Metrics, spans: Iterable[Span], started: Seque
         "totalLlmCallCount": metrics.llm_call_count,
         "totalToolCalls": metrics.tool_call_count,
         "totalDelegations": metrics.delegation_count,
-        "memoryOperations": _memory_to_dict(metrics),
+        "memoryOperations": _memory_to_dict(spans),
         "taskMetrics": {task.name: _task_metrics_to_dict(task) for task in started},
         "totalCostEstimate": _cost_to_dict(metrics, spans),
     }
 
 
 def _task_metrics_to_dict(task: TaskTrace) -> dict[str, Any]:
-    metrics = task.metrics
+    metrics, spans = task.metrics, [span for each in (task, *_iterate_workers(task)) for span in each.spans]
     return {
         "inputTokens": _encode_tokens(metrics.input_tokens),
         "outputTokens": _encode_tokens(metrics.output_tokens),
@@ -223,10 +227,8 @@ def _task_metrics_to_dict(task: TaskTrace) -> dict[str, Any]:
         "llmCallCount": metrics.llm_call_count,
         "toolCallCount": metrics.tool_call_count,
         "delegationCount": metrics.delegation_count,
-        "memoryOperations": _memory_to_dict(metrics),
-        "costEstimate": _cost_to_dict(
-            metrics, [span for each in (task, *_iterate_workers(task)) for span in each.spans]
-        ),
+        "memoryOperations": _memory_to_dict(spans),
+        "costEstimate": _cost_to_dict(metrics, spans),
     }
 
 
@@ -241,14 +243,19 @@ def _encode_tokens(count: int | None) -> int:
     return _UNKNOWN if count is None else count
 
 
-def _memory_to_dict(metrics: Metrics) -> dict[str, int]:
-    """Scopes are what AgentEnsemble calls long-term memory; its other kinds have no counterpart."""
-    return {
-        "stmWrites": 0,
-        "ltmStores": metrics.memory_store_count,
-        "ltmRetrievals": metrics.memory_retrieve_count,
-        "entityLookups": 0,
-    }
+def _memory_to_dict(spans: Iterable[Span]) -> dict[str, int]:
+    """By what AgentEnsemble tells apart: what ends with the process, what lasts, and facts by name.
+
+    It counts no reading of what ends with the process; that is among the retrievals, so that none is lost.
+    """
+    counts = Counter[str]()
+    for span in spans:
+        if span.kind is SpanKind.MEMORY:
+            facts = span.attributes or {}
+            is_store, kind = facts.get("operation") == "store", facts.get("store_kind")
+            name = ("stmWrites" if kind == "short_term" else "ltmStores") if is_store else "ltmRetrievals"
+            counts["entityLookups" if kind == "entity" and not is_store else name] += 1
+    return {name: counts[name] for name in ("stmWrites", "ltmStores", "ltmRetrievals", "entityLookups")}
 
 
 def _cost_to_dict(metrics: Metrics, spans: Iterable[Span]) -> dict[str, str] | None:
