@@ -68,18 +68,21 @@ def draw_task_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[BarPiece,
             if (stretch := _find_columns(part, kind, end)) is not None:
                 left, right = stretch[0], min(stretch[1], last)
                 cells[left:right] = [kind] * (right - left)
-    if row["status"] in ("running", "waiting", "error", "cancelled"):
-        cells.append("running" if row["status"] == "waiting" else row["status"])
-    return tuple(_join_columns(cells))
+    return tuple(_join_columns([*cells, *_mark_end(row)]))
 
 
 def startup_bar(row: Row, end: float) -> tuple[BarPiece, ...]:
     """The extent of a startup, and a mark where it did not end well or is going on (E57)."""
     first, last = _to_columns(row["start_ms"], find_stop(row, end), end)
     cells = [GAP] * first + [STARTUP] * (last - first)
-    if row["status"] != "ok":
-        cells.append("running" if row["status"] == "waiting" else row["status"])
-    return tuple(_join_columns(cells))
+    return tuple(_join_columns([*cells, *_mark_end(row)]))
+
+
+def _mark_end(row: Row) -> list[str]:
+    """The mark behind a bar that did not end well or is going on, which a span that waits is, too."""
+    if row["status"] in ("running", "waiting"):
+        return ["running"]
+    return [row["status"]] if row["status"] in ("error", "cancelled") else []
 
 
 def _is_handler(row: Row) -> bool:
@@ -97,6 +100,8 @@ def _find_columns(part: Row, kind: str, end: float) -> tuple[int, int] | None:
 
 def _to_columns(start: float, stop: float, end: float) -> tuple[int, int]:
     """First column and the one past the last, at least one wide and inside the bar."""
+    # The start is rounded down: a short stretch then lies in the column in which it began. The stop is rounded to the
+    # nearest: rounded down, each stretch would look too short; rounded up, it would cover the start of the next one.
     first = min(int(start / end * WIDTH), WIDTH - 1)
     return first, max(min(round(stop / end * WIDTH), WIDTH), first + 1)
 
