@@ -1,7 +1,8 @@
 """``enable`` and ``disable``: ``%%ensemble`` without ``%load_ext``, through IPython's own ``lazy_magics``.
 
-IPython reads one configuration file per place, which others write to as well: what is there stays there, and what
-``enable`` put in is all that ``disable`` takes out. The magic's module is imported when the magic is first used.
+IPython reads one configuration file per place, which other programs write to as well. So ``enable`` changes nothing
+that is there, and ``disable`` removes only what ``enable`` has added. The magic's module is imported when the magic is
+first used.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _write(file: Path, config: Mapping[str, Any]) -> None:
-    """All or nothing: a half-written configuration would keep IPython from reading any of it."""
+    """Write the whole file or nothing: IPython can't read any of a configuration that is half written."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     draft.write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -107,7 +108,7 @@ def _merge(config: Mapping[str, Any], ours: Mapping[str, Any], path: str = "") -
 
 
 def _subtract(config: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the entries that are exactly ours, and without what is empty for lack of them."""
+    """Remove the entries that are exactly ours, and the mappings that become empty by that."""
     rest = {}
     for key, value in config.items():
         mine = ours.get(key)

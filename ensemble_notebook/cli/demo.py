@@ -101,6 +101,8 @@ def _has_display() -> bool:
 
 
 def _open(notebook: Path) -> None:
+    # `jupyter lab` would run a script of this name from anywhere in PATH. One of another environment may
+    # not have this package.
     if shutil.which("jupyter-lab", path=str(Path(sys.executable).parent)) is None:
         print("\nJupyterLab is not installed here: pip install 'ensemble-notebook[lab]'")
         return

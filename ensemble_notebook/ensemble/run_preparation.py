@@ -63,7 +63,8 @@ def check_runnable(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Gr
     """
     protect_environment()
     graph, warnings = check_ensemble(ensemble)
-    if absent := list(_absent_problems(ensemble, graph)):
+    # Before all other checks, which would ask the stand-ins for what only the real objects know.
+    if absent := list(_find_absent_problems(ensemble, graph)):
         raise ValidationError(absent)
     problems = [*_find_llm_problems(ensemble, graph, source), *_find_tool_problems(graph), *_find_type_problems(graph)]
     problems += find_price_problems(ensemble, graph, make_pricing(ensemble), datetime.now(UTC))
@@ -190,8 +191,8 @@ def _make_memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | No
     return InMemoryStore() if ensemble.memory is None else to_memory(ensemble.memory)
 
 
-def _absent_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
-    """What a pickle has left out (E63)."""
+def _find_absent_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+    """A problem for each object that a pickle has left out, and that nobody has put back (E63)."""
     tasks = [node.task for node in (*graph.all_tasks, *graph.managed)]
     agents = [each for task in tasks for each in (task.agent, task.fallback)]
     for owner in dict.fromkeys((ensemble, *ensemble.agents, *tasks, *agents)):
@@ -229,6 +230,7 @@ def _refuse_unused(variables: Mapping[str, Any], texts: Sequence[str]) -> None:
     used = {name for text in texts for name in find_variables(text)}
     unused = [name for name in variables if name not in used]
     if unused:
+        # The keywords that every way to run takes; `start` takes more.
         known = [*used, "timeout", "record", "replay", "replay_tools", "pace"]
         raise ValidationError([Problem(f"No text uses {name!r}.{did_you_mean(name, known)}") for name in unused])
 

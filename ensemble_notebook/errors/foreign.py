@@ -1,4 +1,4 @@
-"""Errors that are not ours: a stand-in where only their words are known, and their words without secrets (E63, E69)."""
+"""Errors that are not ours: how they are read back from files and pickles, and masked (E63, E69)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RecordedError(Exception):
     """An error as a file or a pickle tells of it; its class has the name of the one that was raised."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles by name, since the class is made on the way."""
+        """Pickle the name, since the class is made at run time and can't be imported."""
         return make_recorded_error, (type(self).__name__, str(self), getattr(self, "origin", None))
 
 
@@ -28,7 +28,7 @@ def _make_error_class(name: str) -> type[RecordedError]:
 
 def make_recorded_error(name: str, message: str, origin: str | None = None) -> RecordedError:
     """The error of a class of this name, with this message, which came from this place (see `errors.origin`)."""
-    # No class can be called so, and a file may say anything.
+    # A file may hold any name. Python refuses one with a null character, and an empty one says nothing.
     error = _make_error_class(str(name).replace("\0", "") or "Error")(message)
     if origin is not None:
         error.origin = origin  # type: ignore[attr-defined]
@@ -36,7 +36,7 @@ def make_recorded_error(name: str, message: str, origin: str | None = None) -> R
 
 
 def mask_error(error: BaseException) -> BaseException:
-    """The same error, its words and those of all errors behind it without secrets, whoever formats them (E69).
+    """The same error with secrets masked in its text, and in the texts of all errors behind it (E69).
 
     Servers quote keys in their refusals. The text is changed in place, so that ``except`` and ``isinstance`` work as
     before; where a foreign class does not allow that, a stand-in of the same name takes its place in the chain.

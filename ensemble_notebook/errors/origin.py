@@ -29,7 +29,7 @@ def register_cell_namer(name: Callable[[str], str | None]) -> None:
 def find_origin(error: BaseException) -> str | None:
     """``file:line in function`` of the user's own code that an error came from; None where it came through none.
 
-    The innermost frame counts, of the first cause that has one. The code that called us is not where a run failed.
+    It is the innermost frame of the deepest cause that has one. The code that called us is not where a run failed.
     """
     recorded = getattr(error, "origin", None)
     if isinstance(recorded, str):
@@ -84,7 +84,7 @@ def format_short_traceback(error: BaseException) -> list[str]:
 
 
 def iterate_causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and the chain of its causes. ``raise error from error`` makes a ring, which is left where it closes."""
+    """The error and the chain of its causes. After ``raise error from error`` they form a circle: each comes once."""
     seen: set[int] = set()
     each: BaseException | None = error
     while each is not None and id(each) not in seen:

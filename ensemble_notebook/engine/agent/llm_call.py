@@ -151,7 +151,7 @@ class LlmCaller:
         raise AssertionError("unreachable")
 
     async def _admit(self, conversation: Conversation, span: SpanEmitter) -> Admission:
-        """Outside of the attempt: its refusals are no faults of the model, and are never tried again (E30)."""
+        """Wait for the limits, before the attempt: a refusal is no fault of the model, and not tried again (E30)."""
         self._wait = "a place under the limits for "
         admission = await self._limits.admit(self._port, conversation, span)
         self._wait = ""
@@ -199,7 +199,7 @@ class LlmCaller:
             raise DeadlineExceededError("model request", limit, running, "Raise the agent's llm_timeout.") from None
 
     def _classify(self, error: Exception) -> Fault:
-        """What an error means. Ours, the `llm_timeout` included, are no faults of a model, and never transient."""
+        """Say what an error means. Our own errors, that of `llm_timeout` included, are never tried again."""
         if isinstance(error, EnsembleError):
             return Fault(reason=type(error).__name__, is_transient=False)
         return self._port.classify(error)
@@ -207,7 +207,7 @@ class LlmCaller:
     def _make_final_error(self, fault: Fault, error: Exception, attempts: int) -> AgentExecutionError:
         tries = "" if attempts == 1 else f" after {attempts} attempts"
         reason = str(error) if isinstance(error, DeadlineExceededError) else fault.reason
-        if reason == type(error).__name__:  # not a fault that everybody knows by its number
+        if reason == type(error).__name__:  # the name of a class alone says too little
             reason = summarize_error(error)
         advice = f" {fault.advice}" if fault.advice else ""
         return AgentExecutionError(
@@ -226,7 +226,7 @@ class _TokenFeed:
         self.first_after_s: float | None = None
 
     def put(self, text: str) -> None:
-        """One piece."""
+        """Emit one piece of the text."""
         if self.first_after_s is None:
             self.first_after_s = self._span.stream.offset_s() - self._asked_at
         self._span.emit(LlmToken, text=text)

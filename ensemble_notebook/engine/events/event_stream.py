@@ -56,7 +56,7 @@ class EventStream:
         return self._started_at + timedelta(seconds=self.offset_s())
 
     def emit(self, kind: type[Event], span: SpanEmitter, fields: dict[str, Any]) -> None:
-        """Write one event. After `close`, nothing is written: a tool that outlives its run has no voice any more."""
+        """Write one event. After `close`, nothing is written: a tool may still be running when its run is over."""
         if self._is_closed or self._writer not in (None, threading.get_ident()):
             return
         offset = self._clock.monotonic() - self._zero
@@ -85,7 +85,7 @@ class EventStream:
         self._writer = threading.get_ident()
 
     def close(self) -> None:
-        """No more events."""
+        """Write no more events."""
         self._is_closed = True
 
 

@@ -40,10 +40,10 @@ class Reservation:
     """One physical request: its worst case, and what becomes of it.
 
     Attributes:
-        input_tokens: at most.
-        output_tokens: at most; None where the model has no limit.
-        input_cost: of that input, at its dearest.
-        output_rate: of one token of output.
+        input_tokens: the most that it can read.
+        output_tokens: the most that it can write; None where the model has no limit.
+        input_cost: the highest price that this input can have.
+        output_rate: the price of one token of output.
         state: changed by the ledger only, as everything below.
         max_tokens: the output that was granted to a model without a limit; None where nothing limits it.
         held: the worst case that is reserved.

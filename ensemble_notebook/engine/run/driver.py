@@ -83,6 +83,7 @@ class Driver:
         try:
             self._spans.emit_run_started()
             self._act(self._advance, RunStartRequested())
+            # Shielded: a cancelled `run` would cancel the future, too, and `stop` would take the run for ended.
             await asyncio.shield(self._finished)
         except asyncio.CancelledError:
             self.stop(ExitReason.INTERRUPTED)
@@ -154,7 +155,7 @@ class Driver:
             self._finished.set_result(None)
 
     def _act(self, function: Callable[..., None], *args: Any) -> None:
-        """Do something; where it fails, the run ends, and neither hangs nor goes on unseen."""
+        """Call a function that moves the run on. Where it fails, the run ends, since nothing else would end it then."""
         try:
             function(*args)
         except Exception as error:  # noqa: BLE001 - e.g. a logging filter of the application

@@ -21,7 +21,7 @@ class NodeTasks:
     """At most one asyncio task works on each node at a time.
 
     Args:
-        act: takes a step of the run, and answers for its faults.
+        act: calls a function that moves the run on, and ends the run where that fails.
     """
 
     def __init__(self, act: Callable[..., None]) -> None:
@@ -46,14 +46,14 @@ class NodeTasks:
             call_on_loop(task.get_loop(), task.cancel)
 
     def detach(self) -> list[Node]:
-        """Let nobody hear any more of the work that still goes on; the nodes that it was for."""
+        """Forget the work that still goes on, so that nobody is told of its end; gives the nodes that it was for."""
         nodes = list(self._working)
         self._working.clear()
         return nodes
 
     def _ended(self, node: Node, settle: Settle, task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
-            task.exception()  # looked at in any case: asyncio prints those that nobody wanted to know
+            task.exception()  # looked at in any case: asyncio prints errors that nobody has looked at
         if self._working.get(node) is task:
             del self._working[node]
             self._act(settle, node, task)

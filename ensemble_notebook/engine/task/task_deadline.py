@@ -14,8 +14,8 @@ T = TypeVar("T")
 class TaskDeadline:
     """The seconds of a task; None for no limit.
 
-    They run only in what is awaited through `limit`: a model that is made ready for all, and a person who decides, are
-    on nobody's clock.
+    They run only in what is awaited through `limit`. The time in which a model is made ready, or a person decides, does
+    not count.
     """
 
     __slots__ = ("_activity", "_left", "_limit")
@@ -26,11 +26,11 @@ class TaskDeadline:
         self._activity: Callable[[], str] = str
 
     def renew(self) -> None:
-        """All its seconds again, for a new attempt."""
+        """Begin with all its seconds again, for a new attempt."""
         self._left = self._limit
 
     def watch(self, activity: Callable[[], str]) -> None:
-        """Whoever works can say what it is doing."""
+        """From now on, ask this function what is being done; the error says it."""
         self._activity = activity
 
     async def limit(self, work: Awaitable[T], activity: str) -> T:

@@ -34,7 +34,8 @@ class TaskWork:
 
     Args:
         resolved, memory, span: as above.
-        revisions: where it is kept which attempt a task is at.
+        revisions: of all tasks of the run. `revision` is kept there, too, since a review of the phase may send the task
+            back when this work is over.
     """
 
     __slots__ = ("_loops", "_revisions", "deadline", "memory", "node", "resolved", "revision", "span")

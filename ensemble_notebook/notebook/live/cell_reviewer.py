@@ -111,7 +111,7 @@ class CellReviewer:
                 self.answer(*early)
 
     def answer(self, span_id: str, decision: ReviewDecision) -> None:
-        """An answer from the timeline. One to a question that is not asked any more changes nothing."""
+        """Take an answer from the timeline. One to a question that is over changes nothing."""
         with self._lock:
             request = self._spans.get(span_id)
             if request is None:  # the timeline has heard of it before this listener
@@ -133,7 +133,7 @@ class CellReviewer:
 
         Args:
             guard: of the cell; an interrupt at the prompt stops the run.
-            paused: whatever moves on the screen rests inside.
+            paused: a context in which the display does not move.
         """
         question = self._question
         if question is None or self._is_for_timeline(question):
@@ -163,16 +163,16 @@ class _Question:
 
     @property
     def age_s(self) -> float:
-        """For how long it has been asked."""
+        """Seconds since it was asked."""
         return time.monotonic() - self._asked_at
 
     def settle(self, decision: ReviewDecision) -> None:
-        """The answer; the first one counts."""
+        """Take an answer, unless there has been one."""
         with suppress(InvalidStateError):
             self.answer.set_result(decision)
 
     def give_up(self) -> None:
-        """Nobody is there."""
+        """Say that nobody can be asked; then `on_timeout` decides."""
         sys.stdout.write(
             f"{describe_question(self.request)} Nobody can be asked here: {describe_timeout(self.request)}.\n"
         )
@@ -180,7 +180,7 @@ class _Question:
             self.answer.set_exception(TimeoutError("Nobody can be asked here."))
 
     def withdraw(self) -> None:
-        """It is answered, too late, or of no interest any more: a prompt that still shows it is left."""
+        """End the question: it is answered, too late or no longer needed. A prompt that still shows it ends, too."""
         self.answer.cancel()
         recall = self._recall
         if recall is not None:
@@ -188,7 +188,7 @@ class _Question:
 
     @contextmanager
     def at_prompt(self, guard: InterruptGuard) -> Iterator[None]:
-        """While it is asked on the main thread.
+        """Ask inside this context, on the main thread, so that `withdraw` can end the prompt.
 
         Raises:
             KeyboardInterrupt: from inside; the prompt was interrupted, or the question withdrawn.

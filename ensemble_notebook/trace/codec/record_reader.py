@@ -1,7 +1,7 @@
 """Plain JSON values as records of the domain again (T12): the other direction of `event_codec`.
 
-pydantic-core reads them, from schemas that are made of the type hints of the records, seven times as fast as code of
-ours did. Why not pydantic's own reading of dataclasses: the records know no JSON, so names in camelCase, fields left
+pydantic-core reads them, from schemas made of the type hints of the records, seven times as fast as a reader of
+our own. Why not pydantic's own reading of dataclasses: the records know no JSON, so names in camelCase, fields left
 out because they were None, and errors, which come back as `RecordedError`, would have to be declared on them. It is
 imported at the first file that is loaded: no other way of using this package waits for it (T28).
 """
