@@ -155,3 +155,13 @@ def test_errors_of_our_own_are_never_tried_again():
 def test_advice_says_which_key_was_refused():
     assert "MY_KEY" in classify_error(http_error(401), key_variable="MY_KEY").advice
     assert "model object" in classify_error(http_error(401)).advice
+
+
+def test_an_error_of_ours_inside_a_foreign_one_is_no_fault_of_a_server_e30() -> None:
+    ours = DeadlineExceededError("model request", 1.0, "a request", "Raise it.")
+    wrapped = RuntimeError("the chain broke")
+    wrapped.__cause__ = ours
+    assert not classify_error(ours).is_transient
+    assert not classify_error(wrapped).is_transient
+    wrapped.__cause__ = TimeoutError()
+    assert classify_error(wrapped).is_transient
