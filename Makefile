@@ -12,7 +12,7 @@ JS_SOURCES   := $(shell find js -path js/node_modules -prune -o -type f -print 2
 # The marks are set by tests/conftest.py. More processes than cores, since many tests wait for a clock or a socket.
 QUICK := 'not (kernel or browser or weights or slow)'
 
-.PHONY: help demo test quick check bench pictures conformance wire-types fix clean lint types pytest vitest weights
+.PHONY: help demo test quick check bench pictures conformance wire-types recorded-messages fix clean lint types pytest vitest weights
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -39,6 +39,9 @@ conformance: $(INSTALLED) ## Write docs/conformance.md from the tests
 
 wire-types: $(INSTALLED) ## Write TypeScript's types of what Python tells the timeline
 	$(BIN)/python -m tests.support.wire_types
+
+recorded-messages: $(INSTALLED) ## Record what the timeline is sent of real runs, for the TypeScript tests
+	$(BIN)/python -m tests.support.recorded_messages
 
 fix: $(INSTALLED) ## Repair formatting and lint
 	$(BIN)/ruff format .

@@ -30,7 +30,7 @@ LEFT_OUT: Final = frozenset({"trace", "metrics"})
 
 
 def to_plain(value: Any, write_record: RecordWriter | None = None) -> Any:
-    """A value as JSON has it; what JSON has no form for becomes text. Records are as in files, if not told otherwise."""
+    """A value as JSON has it; what JSON has no form for is text. Records are as in files, unless told otherwise."""
     write_record = write_record or _fields_to_plain
     if isinstance(value, Enum):
         return to_plain(value.value)
