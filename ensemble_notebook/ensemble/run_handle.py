@@ -21,6 +21,7 @@ from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import EventStream, Sink
 from ensemble_notebook.engine.events.listener_delivery import DRAIN_LIMIT_S, ListenerDelivery
 from ensemble_notebook.engine.events.run_log import RunLogger
+from ensemble_notebook.engine.limits.parent_run import find_parent_run, make_context_of_nobody
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
@@ -77,6 +78,7 @@ class RunHandle:
         self._source = source
         self._clock = clock
         self._setting = setting
+        self._parent = find_parent_run()
         self._error: BaseException | None = None
         self._driver: Driver | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -186,11 +188,12 @@ class RunHandle:
                 self._future.set_result(None)
 
     async def _drive(self, loop: asyncio.AbstractEventLoop, sinks: Sequence[Sink]) -> None:
-        delivery = ListenerDelivery((*self._ensemble.listeners, *self._setting.listeners))
+        listeners = (*self._ensemble.listeners, *self._setting.listeners)
+        delivery = make_context_of_nobody().run(ListenerDelivery, listeners)  # what they begin is nobody's part (E52)
         log = RunLogger(self._spec.graph, is_verbose=self._ensemble.verbose)
         rewrite = None if self._text_filter is None else self._text_filter.apply
         self._stream = EventStream(self.run_id, self._clock, [log.put, delivery.put, *sinks], rewrite)
-        driver = self._driver = Driver(self._spec, self._source, self._stream, self._clock, random.random)
+        driver = self._driver = Driver(self._spec, self._source, self._stream, self._clock, random.random, self._parent)
         timer = None
         if self._setting.timeout is not None:
             timer = loop.call_later(self._setting.timeout, driver.stop, ExitReason.TIMEOUT)
@@ -279,6 +282,9 @@ class RunHandle:
         self._error = make_run_error(result, spec.graph, strategy, spec.inputs, self._setting.timeout)
         if self._text_filter is not None and isinstance(self._error, TaskExecutionError):
             self._error.task_description = ""
+        spent = result.budget_error
+        if spent is not None and self._error is None and self._parent is not None and self._parent.holds(spent.budget):
+            self._error = spent  # the budget of the run around this one is used up (E52)
         if isinstance(self._error, EnsembleError | RunInterrupted):
             self._error.output = self.output
 

@@ -66,6 +66,7 @@ SOURCES: Final = {
     "E69": (OWN,),
     "E70": (OWN,),
     "E71": (OWN,),
+    "E52": (OWN,),
     "E57": (OWN,),
     "E58": (OWN,),
     "E59": (OWN,),

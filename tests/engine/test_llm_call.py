@@ -110,7 +110,7 @@ class Run:
         self.loop = VirtualLoop()
         clock = LoopClock(self.loop)
         self.stream = EventStream("r", clock)
-        self.limits = RequestLimits(budget and open_account(budget), rate_limits, pricing, clock)
+        self.limits = RequestLimits([] if budget is None else [open_account(budget)], rate_limits, pricing, clock)
         self.agent = Agent(role="Cook", goal="g", llm="local", llm_timeout=None)
 
     async def ask(self, model: Model, limits: RequestLimits | None = None) -> ModelReply:

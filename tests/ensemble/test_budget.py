@@ -110,7 +110,12 @@ class Crowd:
         agent = Agent(role="Cook", goal="g", llm="local", max_retries=0)
         port = await source.prepare(model, print)
         caller = LlmCaller(
-            agent, "t", port, streams=False, draw=no_extra, limits=RequestLimits(open_account(self.budget), (), pricing)
+            agent,
+            "t",
+            port,
+            streams=False,
+            draw=no_extra,
+            limits=RequestLimits([open_account(self.budget)], (), pricing),
         )
         span = SpanEmitter(EventStream("r", SystemClock()), "r")
         asking = asyncio.ensure_future(caller.ask(port.open("s", prompt), span))

@@ -29,6 +29,7 @@ from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller, is_async
 from ensemble_notebook.errors import (
+    BudgetExceededError,
     Problem,
     ToolExecutionError,
     ValidationError,
@@ -110,6 +111,8 @@ class Toolbox:
             return await tool.answer(arguments, span)
         try:
             return _to_answer(call.name, await caller.call(f"tool {call.name}", tool.function, arguments))
+        except BudgetExceededError:
+            raise  # of a run inside the tool, for the budget of this one (E52)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises is told to the model (E13)
             if faults := _describe_schema_faults(error, tool.schema):
                 text = f"Error: the arguments of tool {call.name!r} don't fit: {faults}"

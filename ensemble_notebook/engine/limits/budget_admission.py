@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -42,6 +43,30 @@ class Admission:
             usage: nothing where it was refused; unknown where nobody knows what it took.
             model: who answered, where the provider says.
         """
+
+
+class JointAdmission(Admission):
+    """Paid from several accounts: a nested run's own, and those of the runs around it (E52)."""
+
+    def __init__(self, admissions: Sequence[Admission]) -> None:
+        self._admissions = admissions
+        limits = [each.max_tokens for each in admissions if each.max_tokens is not None]
+        self.max_tokens = min(limits, default=None)
+
+    def mark_sent(self) -> None:
+        """The request goes out."""
+        for each in self._admissions:
+            each.mark_sent()
+
+    def withdraw(self) -> None:
+        """The request will not be sent."""
+        for each in self._admissions:
+            each.withdraw()
+
+    def settle(self, usage: TokenUsage, model: str | None = None) -> None:
+        """Book what it took, in each account."""
+        for each in self._admissions:
+            each.settle(usage, model)
 
 
 class BudgetAdmission(Admission):

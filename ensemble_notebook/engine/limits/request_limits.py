@@ -6,7 +6,7 @@ The budget first: a place in a line is only for requests that are paid for, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 
@@ -18,7 +18,7 @@ from ensemble_notebook.domain.seams.chat_port import ChatPort, Conversation
 from ensemble_notebook.engine.events.clock import Clock, SystemClock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.limits.budget_account import BudgetAccount
-from ensemble_notebook.engine.limits.budget_admission import Admission, BudgetAdmission
+from ensemble_notebook.engine.limits.budget_admission import Admission, BudgetAdmission, JointAdmission
 from ensemble_notebook.engine.limits.rate_limiter import RateLimiter
 from ensemble_notebook.engine.limits.send_gate import SendGate
 
@@ -27,7 +27,7 @@ class RequestLimits:
     """The limits of the requests of one agent on one task; without arguments, none.
 
     Args:
-        account: what the run spends from; None where it has no budget.
+        accounts: what the run spends from; none where neither it nor a run around it has a budget.
         rate_limits: all that apply, None for one that there is not; a request passes each of them.
         pricing: what a request costs; nothing has a known price without it.
         clock: of the run.
@@ -36,13 +36,13 @@ class RequestLimits:
 
     def __init__(
         self,
-        account: BudgetAccount | None = None,
+        accounts: Sequence[BudgetAccount] = (),
         rate_limits: Iterable[RateLimit | None] = (),
         pricing: Pricing | None = None,
         clock: Clock | None = None,
         gate: SendGate | None = None,
     ) -> None:
-        self._account = account
+        self._accounts = tuple(accounts)
         self._rate_limits = tuple(limit for limit in rate_limits if limit is not None)
         self._pricing = pricing
         self._clock = clock or SystemClock()
@@ -53,7 +53,7 @@ class RequestLimits:
         """The same with further rate limits: those of a task or an agent."""
         if not any(rate_limits):
             return self
-        return RequestLimits(self._account, (*self._rate_limits, *rate_limits), self._pricing, self._clock, self._gate)
+        return RequestLimits(self._accounts, (*self._rate_limits, *rate_limits), self._pricing, self._clock, self._gate)
 
     async def admit(self, port: ChatPort, conversation: Conversation, call: SpanEmitter) -> Admission:
         """Wait until the next request of a conversation may be sent.
@@ -71,17 +71,19 @@ class RequestLimits:
             CancelledError: the run was stopped, before or meanwhile.
         """
         self._gate.check()
-        admission = (
-            Admission() if self._account is None else await self._reserve(self._account, port, conversation, call)
-        )
+        admissions: list[Admission] = []
         try:
+            for account in self._accounts:  # those of outer runs first, so that nobody waits in a ring
+                admission = await self._reserve(account, port, conversation, call)
+                admissions.append(admission)  # one by one: what is reserved by now is given back
             if not self._rate_limiter.try_pass():
                 with _span_of_wait(call, "rate_limit", RateLimitWaited):
                     await self._rate_limiter.wait()
             self._gate.check()
         except BaseException:
-            admission.withdraw()
+            JointAdmission(admissions).withdraw()
             raise
+        admission = admissions[0] if len(admissions) == 1 else JointAdmission(admissions)
         admission.mark_sent()
         return admission
 

@@ -192,6 +192,7 @@ class CommandExecutor:
     def _close_if_budget_is_used_up(self, ending: TaskEnding) -> None:
         """The first task or review that the budget ends closes the run (E36)."""
         if isinstance(ending.abandonment, BudgetExceededError):
+            self._result.budget_error = self._result.budget_error or ending.abandonment
             self._close(ExitReason.BUDGET_EXCEEDED)
 
     def _review(self, phase: PhaseNode, span: SpanEmitter) -> None:

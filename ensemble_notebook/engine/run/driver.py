@@ -11,6 +11,7 @@ from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import EventStream
+from ensemble_notebook.engine.limits.parent_run import ParentRun
 from ensemble_notebook.engine.run.command_executor import CommandExecutor
 from ensemble_notebook.engine.run.node_tasks import NodeTasks
 from ensemble_notebook.engine.run.run_result import RunResult
@@ -45,11 +46,19 @@ class Driver:
         stream: takes the events.
         clock: tells durations.
         draw: gives a random number from 0 to 1, for the waits between attempts (E30).
+        parent: the run in whose task this one was begun; None where it was begun in none (E52).
     """
 
     def __init__(
-        self, spec: RunSpec, source: ChatSource, stream: EventStream, clock: Clock, draw: Callable[[], float]
+        self,
+        spec: RunSpec,
+        source: ChatSource,
+        stream: EventStream,
+        clock: Clock,
+        draw: Callable[[], float],
+        parent: ParentRun | None = None,
     ) -> None:
+        self._parent = parent
         self._spec = spec
         self._source = source
         self._scheduler = Scheduler(spec.graph, spec.error_strategy, spec.max_concurrency)
@@ -57,8 +66,10 @@ class Driver:
         self.result = RunResult()
         self._spans = RunSpans(spec, stream)
         exit_early = functools.partial(self.close, ExitReason.USER_EXIT_EARLY)
-        self._runner = TaskRunner(spec, source, self._caller, clock, draw, self._spans.run, exit_early=exit_early)
-        self._node_tasks = NodeTasks(self._act)
+        self._runner = TaskRunner(
+            spec, source, self._caller, clock, draw, self._spans.run, exit_early=exit_early, parent=parent
+        )
+        self._node_tasks = NodeTasks(self._act, self._runner.as_parent)
         self._executor = CommandExecutor(
             spec,
             stream,
@@ -74,6 +85,9 @@ class Driver:
         self._is_stopping = False
         self._is_concluded = False
         self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._stop_with_parent = functools.partial(
+            call_on_loop, self._finished.get_loop(), self.stop, ExitReason.INTERRUPTED
+        )
 
     async def run(self) -> RunResult:
         """Drive the run to its end. A cancelled `run` stops the tasks first, then lets the cancellation through.
@@ -83,6 +97,8 @@ class Driver:
         try:
             self._spans.emit_run_started()
             self._act(self._advance, RunStartRequested())
+            if self._parent is not None:
+                self._parent.add_nested(self._stop_with_parent)
             # Shielded: a cancelled `run` would cancel the future, too, and `stop` would take the run for ended.
             await asyncio.shield(self._finished)
         except asyncio.CancelledError:
@@ -132,6 +148,8 @@ class Driver:
         if self._is_concluded:
             return
         self._is_concluded = True
+        if self._parent is not None:
+            self._parent.remove_nested(self._stop_with_parent)
         for label in self._caller.list_abandoned():
             self._spans.warn(f"Still running and left to itself: {label}.")
         for message in self._source.warnings:

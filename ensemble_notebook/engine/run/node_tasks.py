@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from ensemble_notebook.domain.planning.graph import PhaseNode, TaskNode
+from ensemble_notebook.engine.limits.parent_run import ParentRun
 from ensemble_notebook.engine.threads.loop_thread import call_on_loop
 
 Node: TypeAlias = TaskNode | PhaseNode
@@ -22,15 +23,17 @@ class NodeTasks:
 
     Args:
         act: calls a function that moves the run on, and ends the run where that fails.
+        run: that the work is part of.
     """
 
-    def __init__(self, act: Callable[..., None]) -> None:
+    def __init__(self, act: Callable[..., None], run: ParentRun) -> None:
         self._act = act
+        self._run = run
         self._working: dict[Node, asyncio.Task[Any]] = {}
 
     def start(self, node: Node, work: Coroutine[Any, Any, Any], settle: Settle) -> None:
         """Let `work` be done for a node; ``settle(node, task)`` is called when it is over, in whichever way."""
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(work, context=self._run.make_context())
         self._working[node] = task
         # A callback, since a task that is cancelled before its first step runs no code of its own.
         task.add_done_callback(functools.partial(self._ended, node, settle))

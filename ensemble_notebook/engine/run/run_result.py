@@ -8,6 +8,7 @@ from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason, RunStatus
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
+from ensemble_notebook.errors import BudgetExceededError
 
 _STATUS: Final = {
     ExitReason.COMPLETED: RunStatus.COMPLETED,
@@ -32,6 +33,7 @@ class RunResult:
         cancelled: indices of the tasks that were running when the run was stopped.
         is_doubtful: a phase went on although its review would have sent it back (E28).
         delegated: what the workers of a manager completed, in that order; all of it before the manager's own (E22).
+        budget_error: what was refused first because a budget is used up, of this run or of one around it (E52).
     """
 
     status: RunStatus = RunStatus.RUNNING
@@ -42,6 +44,7 @@ class RunResult:
     cancelled: list[int] = field(default_factory=list)
     is_doubtful: bool = False
     delegated: tuple[TaskOutput, ...] = ()
+    budget_error: BudgetExceededError | None = None
 
     @property
     def completed(self) -> tuple[TaskOutput, ...]:

@@ -31,6 +31,7 @@ from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_abandonment import PreviousOutputKept, TaskAbandoned
 from ensemble_notebook.engine.limits.budget_account import open_account
+from ensemble_notebook.engine.limits.parent_run import ParentRun
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.engine.limits.send_gate import SendGate
 from ensemble_notebook.engine.review.review_queue import ReviewQueue
@@ -58,8 +59,10 @@ class TaskRunner:
         draw: gives a random number from 0 to 1, for the waits between attempts (E30).
         run: the span of the run.
         exit_early: called when a person chose to leave (E27).
+        parent: the run in whose task this one was begun; None where it was begun in none (E52).
 
     Attributes:
+        as_parent: what the run is for those that are begun inside its tasks (E52).
         review_queue: where all reviews of the run are asked for, those of phases too.
         revisions: of the tasks that are not at their first attempt, the latest (E46).
     """
@@ -74,6 +77,7 @@ class TaskRunner:
         run: SpanEmitter,
         *,
         exit_early: Callable[[], None],
+        parent: ParentRun | None = None,
     ) -> None:
         self._inputs = MappingProxyType(dict(spec.inputs))
         self._caller = caller
@@ -81,8 +85,8 @@ class TaskRunner:
         self.revisions: dict[TaskNode, Revision] = {}
         self._models = PreparedModels(source, run)
         self._gate = SendGate()
-        account = None if spec.budget is None else open_account(spec.budget)
-        limits = RequestLimits(account, [spec.rate_limit], spec.pricing, clock, self._gate)
+        self.as_parent = _make_parent(spec, parent)
+        limits = RequestLimits(self.as_parent.accounts, self.as_parent.rate_limits, spec.pricing, clock, self._gate)
         self._agent_runner = AgentRunner(self._models, caller, limits, streams=spec.streams, draw=draw)
         self._broken_callables = BrokenCallables()
         self._memory = TaskMemory(spec.memory, caller, self._broken_callables)
@@ -96,12 +100,14 @@ class TaskRunner:
         self._requests = TaskRequestBuilder(self._inputs, self._gates, delegation_tools, self._manager, caller)
 
     def stop_requests(self) -> None:
-        """Let no agent send anything any more, whatever its tools do with their cancellation (E66)."""
+        """Let no agent send anything any more, whatever its tools do with their cancellation (E66, E52)."""
         self._gate.close()
+        self.as_parent.stop_nested()
 
     def close(self) -> None:
         """Release what is still being made ready: the run is over."""
         self._gate.close()
+        self.as_parent.end()
         self._models.close()
 
     @property
@@ -225,3 +231,13 @@ class TaskRunner:
         if self._manager is not None:
             self._manager.check_constraints()
         return result
+
+
+def _make_parent(spec: RunSpec, parent: ParentRun | None) -> ParentRun:
+    """The limits of a run and of those around it, the outermost first."""
+    own = () if spec.budget is None else (open_account(spec.budget),)
+    rate_limits = () if spec.rate_limit is None else (spec.rate_limit,)
+    if parent is None:
+        return ParentRun(own, rate_limits)
+    outer = parent.accounts
+    return ParentRun((*outer, *(each for each in own if each not in outer)), (*parent.rate_limits, *rate_limits))

@@ -1,0 +1,88 @@
+"""What a run hands down to the runs that are begun inside its tasks: its limits and its end (E52).
+
+Found through a context variable, which goes along into async functions and onto the threads of sync ones.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.engine.limits.budget_account import BudgetAccount
+
+_current: Final[contextvars.ContextVar[ParentRun | None]] = contextvars.ContextVar("ensemble_parent_run", default=None)
+
+
+class ParentRun:
+    """A run, as the runs nested in it know it. Thread-safe.
+
+    Attributes:
+        accounts: what it spends from, those of its own parents first.
+        rate_limits: that all its requests pass, those of its own parents first.
+    """
+
+    def __init__(self, accounts: tuple[BudgetAccount, ...], rate_limits: tuple[RateLimit, ...]) -> None:
+        self.accounts = accounts
+        self.rate_limits = rate_limits
+        self._lock = threading.Lock()
+        self._stops: set[Callable[[], None]] = set()
+        self._is_stopped = False
+        self._is_over = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended: what is begun after that is no part of it."""
+        return self._is_over
+
+    def holds(self, budget: Budget | None) -> bool:
+        """Whether it spends from this budget."""
+        return any(account.budget is budget for account in self.accounts)
+
+    def add_nested(self, stop: Callable[[], None]) -> None:
+        """A run has begun inside; `stop` is called once this one is stopped, now if it is already."""
+        with self._lock:
+            self._stops.add(stop)
+            is_late = self._is_stopped
+        if is_late:
+            stop()
+
+    def remove_nested(self, stop: Callable[[], None]) -> None:
+        """A run inside is over."""
+        with self._lock:
+            self._stops.discard(stop)
+
+    def stop_nested(self) -> None:
+        """This run was stopped, and so are those inside."""
+        with self._lock:
+            self._is_stopped = True
+            stops = tuple(self._stops)
+        for stop in stops:
+            stop()
+
+    def end(self) -> None:
+        """This run is over."""
+        self._is_over = True
+
+    def make_context(self) -> contextvars.Context:
+        """The present context variables, but runs that are begun in them are nested in this one."""
+        return _copy_context(self)
+
+
+def find_parent_run() -> ParentRun | None:
+    """The run in whose task this code runs; None where there is none, or it has ended."""
+    parent = _current.get()
+    return None if parent is None or parent.is_over else parent
+
+
+def make_context_of_nobody() -> contextvars.Context:
+    """The present context variables, but runs that are begun in them are nested in none: those of listeners."""
+    return _copy_context(None)
+
+
+def _copy_context(parent: ParentRun | None) -> contextvars.Context:
+    context = contextvars.copy_context()
+    context.run(_current.set, parent)
+    return context

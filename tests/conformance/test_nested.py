@@ -1,0 +1,167 @@
+"""E52, its limits: a run begun inside a task has the budget, the rate limits and the end of the run around it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ensemble_notebook import (
+    Agent,
+    Budget,
+    BudgetExceededError,
+    DeadlineExceededError,
+    Ensemble,
+    EnsembleOutput,
+    ExitReason,
+    RateLimit,
+    RunInterrupted,
+    RunStatus,
+    Task,
+    TaskOutput,
+    ToolUse,
+)
+from tests.conformance.scene import done, run, run_cell, scripted
+from tests.support.openai_server import Answer, OpenAIServer
+
+
+def make_inner(llm: Any, **fields: Any) -> Ensemble:
+    return Ensemble(tasks=[Task.of("Say a", name="in-a"), Task.of("Say b", name="in-b")], llm=llm, **fields)
+
+
+def nest_in_handler(inner: Ensemble) -> Task:
+    return done("outer", handler=lambda given: inner.run().raw)
+
+
+def nest_in_async_handler(inner: Ensemble) -> Task:
+    async def handle(given: Any) -> str:
+        return (await inner.arun()).raw
+
+    return done("outer", handler=handle)
+
+
+def nest_in_tool(inner: Ensemble) -> Task:
+    def ask(question: str) -> str:
+        """Ask."""
+        return inner.run().raw
+
+    model = scripted(ToolUse("ask", {"question": "x"}), "Told.")
+    return Task.of("Ask", name="outer", agent=Agent(role="Asker", goal="Ask", llm=model, tools=[ask]))
+
+
+def nest_in_guardrail(inner: Ensemble) -> Task:
+    def look(output: TaskOutput) -> None:
+        inner.run()
+
+    return done("outer", output_guardrails=look)
+
+
+PLACES: list[Callable[[Ensemble], Task]] = [nest_in_handler, nest_in_async_handler, nest_in_tool, nest_in_guardrail]
+
+
+@pytest.mark.parametrize("nest", PLACES)
+def test_e52_the_budget_of_the_outer_run_holds_and_ends_it(server: OpenAIServer, llm: str, nest: Any) -> None:
+    output = run(
+        nest(make_inner(llm)), Task.of("Next", llm=llm), budget=Budget(max_llm_calls=1 + (nest is nest_in_tool))
+    )
+    assert (output.status, output.exit_reason) == (RunStatus.BUDGET_EXCEEDED, ExitReason.BUDGET_EXCEEDED)
+    assert len(server.requests) == 1
+    assert len(output.failures) == 0
+
+
+def test_e52_it_raises_inside_with_what_was_bought_and_may_be_caught(server: OpenAIServer, llm: str) -> None:
+    caught: list[BudgetExceededError] = []
+
+    def handle(given: Any) -> str:
+        try:
+            return make_inner(llm).run().raw
+        except BudgetExceededError as error:
+            caught.append(error)
+            return "as far as it went"
+
+    output = run_cell("budget: 1 call\ntasks:\n- {name: a, description: A, handler: handle}", handle=handle)
+    assert (output.status, output.raw) == (RunStatus.COMPLETED, "as far as it went")
+    inner = caught[0].output
+    assert (len(inner), inner.status, len(server.requests)) == (1, RunStatus.BUDGET_EXCEEDED, 1)
+
+
+def test_e52_its_own_budget_still_only_ends_the_inner_run(server: OpenAIServer, llm: str) -> None:
+    outputs: list[EnsembleOutput] = []
+    inner = make_inner(llm, budget=Budget(max_llm_calls=1))
+    outer = done("outer", handler=lambda given: outputs.append(inner.run()))
+    output = run(outer, Task.of("Next", llm=llm), budget=Budget(max_tokens=100_000))
+    assert (output.status, outputs[0].status) == (RunStatus.COMPLETED, RunStatus.BUDGET_EXCEEDED)
+    assert len(server.requests) == 2
+
+
+def test_e52_a_run_in_a_run_in_a_run_spends_from_all_budgets(server: OpenAIServer, llm: str) -> None:
+    middle = Ensemble(tasks=[nest_in_handler(make_inner(llm))], budget=Budget(max_llm_calls=50))
+    output = run(nest_in_handler(middle), budget=Budget(max_llm_calls=1))
+    assert output.status is RunStatus.BUDGET_EXCEEDED
+    assert len(server.requests) == 1
+
+
+def test_e52_the_rate_limit_of_the_outer_run_holds(server: OpenAIServer, llm: str) -> None:
+    first = Task.of("First", llm=llm)
+    run(first, nest_in_handler(make_inner(llm)), rate_limit=RateLimit(10, 1))
+    starts = [each.opened_at for each in server.requests]
+    assert len(starts) == 3
+    assert all(later - earlier > 0.08 for earlier, later in pairwise(starts))
+
+
+@pytest.mark.parametrize("nest", PLACES)
+@pytest.mark.parametrize("is_timeout", [False, True])
+def test_e52_a_stop_of_the_outer_run_stops_the_inner_one(
+    server: OpenAIServer, llm: str, nest: Any, is_timeout: bool
+) -> None:
+    assert run(Task.of("Be ready", llm=llm)).raw == "ok"
+    server.requests.clear()
+    server.default = Answer(delay=0.6)
+    handle = Ensemble(tasks=[nest(make_inner(llm))]).start(timeout=0.4 if is_timeout else None)
+    wait_for(lambda: bool(server.requests))
+    if not is_timeout:
+        handle.cancel()
+    with pytest.raises(DeadlineExceededError if is_timeout else RunInterrupted):
+        handle.result(5)
+    time.sleep(1)
+    assert len(server.requests) == 1
+
+
+def test_e52_runs_of_listeners_and_runs_after_the_end_are_independent(server: OpenAIServer, llm: str) -> None:
+    go_on, results = threading.Event(), list[EnsembleOutput]()
+
+    def hear(event: Any) -> None:
+        if type(event).__name__ == "TaskCompleted":
+            results.append(make_inner(llm).run())
+
+    late: list[asyncio.Task[EnsembleOutput]] = []
+    outer = Ensemble(tasks=[Task.of("First", llm=llm)], budget=Budget(max_llm_calls=1), listeners=[hear])
+    assert outer.run().status is RunStatus.COMPLETED
+    assert [each.status for each in results] == [RunStatus.COMPLETED]
+
+    async def main() -> None:
+        async def begin_late() -> EnsembleOutput:
+            await asyncio.to_thread(go_on.wait, 5)
+            return await make_inner(llm).arun()
+
+        async def handle(given: Any) -> str:
+            late.append(asyncio.ensure_future(begin_late()))
+            return "ok"
+
+        await Ensemble(tasks=[done("outer", handler=handle)], budget=Budget(max_llm_calls=1)).arun()
+        go_on.set()
+        assert (await late[0]).status is RunStatus.COMPLETED
+
+    asyncio.run(main())
+
+
+def wait_for(is_true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not is_true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
