@@ -5,11 +5,11 @@
 
 import { durationOf } from "../wire/predicates";
 import type { Mark } from "../layout/marks";
-import { type Shape, SHAPES } from "../layout/shapes";
-import type { Hue } from "../theme/palette";
+import type { Shape } from "../layout/shapes";
 import { modelNameOf, modelOf, signOf } from "../wording/labels";
 import { formatCount, formatDuration } from "../wording/numbers";
 import { drawBead, drawNotch } from "./beads";
+import { chooseHue, isCutShort } from "./hues";
 import { type Box, fill, labelFont, measure, outline, overlay, ROUND, stroke, type Surface } from "./strokes";
 import { drawGap, drawReview } from "./waits";
 
@@ -34,8 +34,8 @@ export function drawMark(surface: Surface, mark: Mark, box: Box): void {
 function drawBar(surface: Surface, mark: Mark, box: Box): void {
   const { ctx, theme } = surface;
   const status = mark.row.status;
-  const isCut = status === "cancelled" || status === "interrupted";
-  const hue: Hue = status === "error" ? "error" : isCut ? "idle" : SHAPES[mark.shape].hue;
+  const isCut = isCutShort(status);
+  const hue = chooseHue(mark);
   const isOpen = mark.to === null;
   const isHollow = mark.shape === "delegation" && hue === "tool";
   outline(ctx, box, isOpen ? "open" : isCut ? "torn" : mark.shape === "delegation" ? "arrow" : "closed", ROUND);
@@ -68,7 +68,7 @@ function drawTask(surface: Surface, mark: Mark, box: Box): void {
   const { ctx, theme } = surface;
   const status = mark.row.status;
   const isError = status === "error";
-  const isCut = status === "cancelled" || status === "interrupted" || status === "skipped";
+  const isCut = isCutShort(status) || status === "skipped";
   outline(ctx, box, mark.to === null ? "open" : isCut ? "torn" : "closed", ROUND + 2);
   fill(ctx, isError ? theme.hues.error : theme.text, isError ? 0.1 : 0.055);
   if (isError) overlay(surface, "hatch", theme.hues.error, 0.16);

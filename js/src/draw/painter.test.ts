@@ -58,6 +58,16 @@ it("draws as much as there are pixels, not spans, and still every error", () => 
   expect(error?.x).toBeCloseTo(7777 / 20, 0);
 });
 
+it("draws a cancelled call in the hue of what was cut short, also where it is too thin for a shape", () => {
+  const task = row({ span_id: "t", kind: "task", agent: "A", start_ms: 0, end_ms: 1000 });
+  const call = row({ span_id: "l", kind: "llm", parent_id: "t", start_ms: 500, end_ms: 500.5 });
+  const huesOf = (status: "ok" | "cancelled"): unknown[] =>
+    paint([task, { ...call, status }], { isRunning: false }).rects.filter(({ x }) => x > 499 && x < 502).map(({ style }) => style);
+  expect(huesOf("ok")).toContain(PALETTES.light.llm);
+  expect(huesOf("cancelled")).toContain(PALETTES.light.idle);
+  expect(huesOf("cancelled")).not.toContain(PALETTES.light.llm);
+});
+
 it("shows the clock at the line of now only while the run goes on", () => {
   expect(paint(ROWS).texts).toContain("0:01");
   expect(paint(ROWS, { isRunning: false, isOver: true }).texts).not.toContain("0:01");

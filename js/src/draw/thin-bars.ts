@@ -1,8 +1,8 @@
 // Bars that are too thin for a shape, drawn as strips of pixels: what lets a hundred thousand spans be drawn at all.
 
 import type { Mark } from "../layout/marks";
-import { SHAPES } from "../layout/shapes";
 import type { Hue } from "../theme/palette";
+import { chooseHue } from "./hues";
 import type { Box, Surface } from "./strokes";
 
 /**
@@ -26,7 +26,7 @@ export class ThinBars {
     if (right < drawn + 1) return;
     this.#drawnTo.set(key, right);
     const x = Math.max(box.x, Math.min(drawn, right - 1));
-    this.#boxes[isError ? "error" : SHAPES[mark.shape].hue].push({ ...box, x, w: right - x });
+    this.#boxes[chooseHue(mark)].push({ ...box, x, w: right - x });
   }
 
   flush(): void {

@@ -1,5 +1,6 @@
 // The colours of the data, and what can be said of two colours. Five hues carry meaning, and each meaning has a second
-// channel (place, shape, hatch), so that no one depends on colour. `palette.test.ts` holds the distances and contrasts.
+// channel (place, shape, hatch), so that no one depends on colour. `draw/hues` chooses the hue of a bar;
+// `palette.test.ts` holds the distances and contrasts.
 
 export type ColorScheme = "light" | "dark";
 export type Hue = "llm" | "tool" | "error" | "wait" | "idle";
