@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import Message, Span
-from ensemble_notebook.trace.tables.columns import (
+from ensemble_notebook.trace.tables.shared_columns import (
     CHAIN,
     COUNTS,
     ERROR,

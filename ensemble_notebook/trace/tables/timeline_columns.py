@@ -12,8 +12,8 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.columns import OWN_TIME
 from ensemble_notebook.trace.tables.frame_tables import DELEGATIONS, PHASES, REVIEWS, RUNS, SPANS, TASKS
+from ensemble_notebook.trace.tables.shared_columns import OWN_TIME
 from ensemble_notebook.trace.tables.table import Column, Table, make_attribute_reader
 
 VERSION: Final = 2

@@ -1,4 +1,4 @@
-"""The columns that several tables of a trace have, with dtype, unit and meaning (T20, T21).
+"""The columns that several tables of a trace have; the whole tables are in `frame_tables` (T20, T21).
 
 Names are those of the spans and of the timeline's rows. Unknown is NA, never 0 (T3). Durations are milliseconds on the
 monotonic clock, with ``_ms`` in the name; ``_time`` columns are UTC anchors. What repeats is a category.
