@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import json
+import time
 
 import pytest
 from langchain_core.language_models import FakeListChatModel, GenericFakeChatModel
@@ -307,3 +309,46 @@ def test_what_is_no_reply_is_quoted(source, server, llm, said, kind, is_streamed
     assert " ".join(said.decode().split())[:20] in fault.advice
     assert "which is no reply of a model; is the address right?" in fault.advice
     assert len(fault.advice) < 250
+
+
+LONG = 2_000_000
+SHAPES = {"letters": "x" * LONG, "braces": "{ " * (LONG // 2), "open": '[{"a":' * (LONG // 6), "quotes": '"' * LONG}
+
+
+def cut_into_events(text, is_call):
+    """The events of a reply that is streamed in pieces, as one answer of the server."""
+    deltas = []
+    for start in range(0, len(text), 4096):
+        function = {"arguments": text[start : start + 4096]} | ({} if start else {"name": "search"})
+        call = {"index": 0, "function": function} | ({} if start else {"id": "call_1"})
+        deltas.append({"tool_calls": [call]} if is_call else {"content": function["arguments"]})
+    chunks = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+    return b"\n\ndata: ".join(json.dumps(chunk).encode() for chunk in chunks)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("is_call", [False, True], ids=["text", "call"])
+@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
+def test_long_reply_of_any_shape_takes_seconds_at_most_e67(source, server, llm, shape, is_call, is_streamed):
+    text = SHAPES[shape]
+    if is_streamed:
+        server.script(Answer(raw=cut_into_events(text, is_call)))
+    else:
+        server.script(Answer(None, calls=[("search", text)]) if is_call else Answer(text))
+    started = time.monotonic()
+    reply = converse(source, llm, streamed([]) if is_streamed else plain, tools=[SEARCH])
+    assert time.monotonic() - started < 5
+    assert (reply.tool_calls[0].arguments if is_call else reply.text) == text
+
+
+def test_streamed_calls_are_told_apart_by_index_and_id(source, server, llm):
+    pieces = [
+        {"index": 0, "id": "a", "function": {"name": "search", "arguments": '{"q"'}},
+        {"index": 0, "function": {"arguments": ': "x"}'}},
+        {"index": 0, "id": "b", "function": {"name": "search", "arguments": '{"q": "y"}'}},
+        {"index": 1, "id": "c", "function": {"name": "search", "arguments": ""}},
+    ]
+    chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [each]}, "finish_reason": None}]} for each in pieces]
+    server.script(Answer(raw=b"\n\ndata: ".join(json.dumps(chunk).encode() for chunk in chunks)))
+    reply = converse(source, llm, streamed([]), tools=[SEARCH])
+    assert [(call.id, call.arguments) for call in reply.tool_calls] == [("a", {"q": "x"}), ("b", {"q": "y"}), ("c", {})]

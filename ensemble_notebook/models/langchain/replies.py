@@ -63,7 +63,7 @@ def _parse_arguments(text: Any) -> Any:
         return text
     try:
         value = json.loads(text, strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return {} if value is None else value
 

@@ -10,8 +10,9 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-# Before arguments it makes them no JSON, so that LangChain keeps them as they are, among its invalid tool calls.
-_MARK: Final = "\ufeff"
+# Before arguments it makes them no JSON, so that LangChain keeps them as they are, among its invalid tool calls. With
+# the bracket it sees at once that no JSON can come of them, in place of trying ever shorter texts.
+_MARK: Final = "\ufeff]"
 
 
 def mark_malformed_arguments(arguments: Sequence[Any]) -> list[Any]:
@@ -32,5 +33,5 @@ def unmark_arguments(text: str) -> str:
 def _is_json_object(arguments: Any) -> bool:
     try:
         return isinstance(json.loads(arguments or "{}", strict=False), dict)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return False

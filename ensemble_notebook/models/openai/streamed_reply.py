@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ensemble_notebook.models.openai.reply_body import MalformedReplyError, parse_completion, parse_json, to_chunks
 from ensemble_notebook.models.openai.server_sent_events import iterate_events
+from ensemble_notebook.models.openai.streamed_calls import StreamedCalls
 from ensemble_notebook.models.openai.usage_check import check_usage
 
 _END_OF_STREAM: Final = "[DONE]"
@@ -32,16 +33,18 @@ async def iterate_chunks(stream: AsyncIterable[bytes]) -> AsyncIterator[Any]:
         for chunk in to_chunks(parse_completion(b"".join([start, *rest]))):
             yield chunk
         return
-    has_event = False
+    calls, has_event = StreamedCalls(), False
     async for event in iterate_events(_join(start, pieces)):
         has_event = True
         text = event.strip()
         if text.startswith(_END_OF_STREAM):
-            return
+            break
         if text:  # some servers send empty ones to keep a connection open
-            yield _check_chunk(text)
+            yield calls.take(_check_chunk(text))
     if not has_event:
         raise MalformedReplyError(start.decode(errors="replace"))
+    for chunk in calls.finish():
+        yield chunk
 
 
 def is_event_stream(start: bytes) -> bool:

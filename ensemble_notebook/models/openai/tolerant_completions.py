@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 
 from ensemble_notebook.models.openai.malformed_arguments import mark_malformed_arguments
 from ensemble_notebook.models.openai.reply_body import MalformedReplyError, parse_completion, to_chunks
+from ensemble_notebook.models.openai.streamed_calls import StreamedCalls
 from ensemble_notebook.models.openai.streamed_reply import is_event_stream
 from ensemble_notebook.models.openai.usage_check import check_usage
 
@@ -62,8 +63,12 @@ class _TolerantStream:
                 for chunk in to_chunks(parse_completion(content)):
                     yield chunk
                 return
+        calls = StreamedCalls()
         async for chunk in self._stream:
             _check_usage(chunk)
+            # As LangChain does it, too, unless it is a dict.
+            yield calls.take(chunk if isinstance(chunk, dict) else chunk.model_dump(warnings=False))
+        for chunk in calls.finish():
             yield chunk
 
 
