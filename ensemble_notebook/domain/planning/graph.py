@@ -209,7 +209,7 @@ class _GraphBuilder:
             is_chained=is_chained,
             after=index - 1 if is_chained and not is_first else None,
             fallback=task.fallback,
-            fallback_llm=None if task.fallback is None else resolve_llm(task.fallback, self._ensemble),
+            fallback_llm=_resolve_fallback_llm(task, self._ensemble),
             when=when,
             sources=sources,
         )
@@ -262,7 +262,7 @@ class _GraphBuilder:
             is_chained=False,
             after=None,
             fallback=task.fallback,
-            fallback_llm=None if task.fallback is None else resolve_llm(task.fallback, self._ensemble),
+            fallback_llm=_resolve_fallback_llm(task, self._ensemble),
         )
 
 
@@ -278,6 +278,11 @@ def resolve_llm(agent: Agent, ensemble: EnsembleDefinition) -> Any:
     """Resolve the model of an agent where its task names none: its own, the ensemble's, else the default (E5)."""
     llm = agent.llm if agent.llm is not INHERIT else ensemble.llm
     return DEFAULT_LLM if llm is None else llm
+
+
+def _resolve_fallback_llm(task: Task, ensemble: EnsembleDefinition) -> Any:
+    """Resolve the model of the agent that takes over; None where nobody does."""
+    return None if task.fallback is None else resolve_llm(task.fallback, ensemble)
 
 
 def _name_tasks(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:

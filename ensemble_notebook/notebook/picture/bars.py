@@ -71,7 +71,7 @@ def draw_task_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[BarPiece,
     return tuple(_join_columns([*cells, *_mark_end(row)]))
 
 
-def startup_bar(row: Row, end: float) -> tuple[BarPiece, ...]:
+def draw_startup_bar(row: Row, end: float) -> tuple[BarPiece, ...]:
     """The extent of a startup, and a mark where it did not end well or is going on (E57)."""
     first, last = _to_columns(row["start_ms"], find_stop(row, end), end)
     cells = [GAP] * first + [STARTUP] * (last - first)

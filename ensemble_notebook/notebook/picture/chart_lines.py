@@ -15,9 +15,9 @@ from ensemble_notebook.notebook.picture.bars import (
     STARTUP,
     BarPiece,
     Row,
+    draw_startup_bar,
     draw_task_bar,
     find_stop,
-    startup_bar,
 )
 
 _LINES: Final = ("phase", "task")
@@ -84,7 +84,7 @@ def make_chart_lines(rows: Sequence[Row], end: float, currency: str) -> Iterable
             yield from walk(row, depth + 1)
 
     yield from walk(None, 0)
-    yield from (_startup_line(row, end) for row in rows if row.get("wait_kind") == STARTUP)
+    yield from (_make_startup_line(row, end) for row in rows if row.get("wait_kind") == STARTUP)
 
 
 def _find_enclosing(row: Row, known: Mapping[str, Row], kinds: Sequence[str]) -> str | None:
@@ -103,7 +103,7 @@ def _make_phase_line(row: Row, end: float) -> ChartLine:
     )
 
 
-def _startup_line(row: Row, end: float) -> ChartLine:
+def _make_startup_line(row: Row, end: float) -> ChartLine:
     """What the run waited for before a model could be asked (E57)."""
     notes = [f"{row['error_type']}: {row.get('error_message') or 'no message'}"] if row.get("error_type") else []
     cells = (_describe_time(row, end), "", "")
@@ -111,7 +111,7 @@ def _startup_line(row: Row, end: float) -> ChartLine:
         span_id=row["span_id"],
         name=row["name"],
         status=row["status"],
-        bar=startup_bar(row, end),
+        bar=draw_startup_bar(row, end),
         cells=cells,
         notes=tuple(notes),
     )
