@@ -62,6 +62,7 @@ SOURCES: Final = {
     "E51": (OWN,),
     "E49": (ENGINE, OWN),
     "E50": (OWN,),
+    "E61": (OWN,),
     "E63": (OWN,),
     "E69": (OWN,),
     "E70": (OWN,),

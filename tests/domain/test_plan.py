@@ -85,7 +85,7 @@ def test_a_plan_is_json() -> None:
     plan = make_plan(kitchen())
     again = json.loads(json.dumps(plan.to_dict()))
     assert again["groups"][0] == {"group": 0, "tasks": ["sear", "boil", "sauce"]}
-    assert again["phases"][0] == {"name": "serve", "after": ["steak", "pasta"]}
+    assert again["phases"][0] == {"name": "serve", "after": ["steak", "pasta"], "settings": {}}
     assert again["tasks"][2]["depends_on"] == ["sear"]
     assert again["critical_path"] == ["sear", "rest", "plate"]
 

@@ -7,10 +7,11 @@ from dataclasses import field
 from typing import Any, TypedDict, Unpack
 
 from ensemble_notebook.domain.definitions.condition import Condition, normalize_conditions
-from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
+from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition, shown
 from ensemble_notebook.domain.definitions.enums import OnExhausted, OnExhaustedName, Workflow, WorkflowName
 from ensemble_notebook.domain.definitions.review import ReviewHandler
 from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.wording import pluralize
 
 
 @definition
@@ -34,6 +35,12 @@ class PhaseReview(Definition):
             raise self._refuse("by", f"PhaseReview by must be a task or a function, got {type(by).__name__}.")
         self._require_integer("max_retries", least=0)
         self._make_enum("on_exhausted", OnExhausted)
+
+    def describe(self) -> str:
+        """Say in words who reviews, and how often the phase may be sent back."""
+        by = self.by
+        who = (by.name or by.description) if isinstance(by, Task) else getattr(by, "__name__", type(by).__name__)
+        return f"by {who}, {pluralize(self.max_retries, 'retry')}"
 
 
 class PhaseFields(TypedDict, total=False):
@@ -63,7 +70,9 @@ class Phase(Definition):
     after: Sequence[Phase | str] = ()
 
     when: Converted[tuple[Condition, ...], Sequence[Condition] | Condition | None] = converted(default=None)
-    review: Converted[PhaseReview | None, PhaseReview | Task | ReviewHandler | None] = converted(default=None)
+    review: Converted[PhaseReview | None, PhaseReview | Task | ReviewHandler | None] = converted(
+        default=None, metadata=shown(PhaseReview.describe)
+    )
 
     @classmethod
     def of(cls, name: str, /, *tasks: Task, **fields: Unpack[PhaseFields]) -> Phase:

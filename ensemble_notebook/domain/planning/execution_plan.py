@@ -36,7 +36,8 @@ class PlannedTask(Record):
 
     `when` are its conditions in words, such as ``triage contains 'urgent'``; it runs when any of them holds.
     `settings` are the fields of the task that are shown as they were declared, where they differ from their defaults:
-    trace and timeline take them from here.
+    trace and timeline take them from here. `max_retries` is how often each of its model requests may be sent again, or
+    its handler tried again; None in files of older versions.
     """
 
     name: str
@@ -49,6 +50,7 @@ class PlannedTask(Record):
     when: tuple[str, ...] = ()
     expected_output: str = ""
     settings: Mapping[str, PlainValue] = field(default_factory=dict)
+    max_retries: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -63,6 +65,7 @@ class ExecutionPlan(Record):
         critical_path: task names of one longest chain.
         tasks: one row per task, in order of declaration.
         phases: phase name -> names of the phases that it waits for, in order of declaration; empty for flat ensembles.
+        phase_settings: phase name -> its ``when`` and ``review`` in words, where it has them.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -72,6 +75,7 @@ class ExecutionPlan(Record):
     critical_path: tuple[str, ...]
     tasks: tuple[PlannedTask, ...]
     phases: dict[str, tuple[str, ...]]
+    phase_settings: Mapping[str, Mapping[str, PlainValue]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and dicts, ready for JSON; secrets masked (E69)."""
@@ -95,11 +99,15 @@ class ExecutionPlan(Record):
                     "depends_on": list(task.depends_on),
                     "llm": task.llm,
                     "when": list(task.when),
+                    "max_retries": task.max_retries,
                     "settings": dict(task.settings),
                 }
                 for task in self.tasks
             ],
-            "phases": [{"name": name, "after": list(after)} for name, after in self.phases.items()],
+            "phases": [
+                {"name": name, "after": list(after), "settings": dict(self.phase_settings.get(name, {}))}
+                for name, after in self.phases.items()
+            ],
         }
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
@@ -200,7 +208,20 @@ def make_plan(graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({})) ->
             phase.name: tuple(graph.phases[each].name for each in list_phase_predecessors(phase))
             for phase in graph.phases
         },
+        phase_settings={phase.name: _plan_phase_settings(phase, graph) for phase in graph.phases},
     )
+
+
+def _plan_phase_settings(phase: PhaseNode, graph: Graph) -> dict[str, PlainValue]:
+    conditions = " or ".join(_describe_condition(graph.conditions[number], graph) for number in phase.when)
+    settings: dict[str, PlainValue] = {"when": conditions} if conditions else {}
+    return settings | read_settings(phase.phase)
+
+
+def _find_max_retries(node: TaskNode) -> int:
+    if node.task.max_retries is not None:
+        return node.task.max_retries
+    return 0 if node.agent is None else node.agent.max_retries
 
 
 def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> PlannedTask:
@@ -215,6 +236,7 @@ def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> Plann
         when=tuple(_describe_condition(graph.conditions[number], graph) for number in node.when),
         expected_output=render(node.task.expected_output, inputs),
         settings=read_settings(node.task),
+        max_retries=_find_max_retries(node),
     )
 
 

@@ -8,15 +8,17 @@ nothing of them. Rows are those that the timeline gets, so a bar here and a bar 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, format_percent, pluralize
 from ensemble_notebook.notebook.picture.bars import GLYPHS, MARKS_OF_PARTS, BarPiece, draw_level_bar
 from ensemble_notebook.notebook.picture.chart_lines import ChartLine, make_chart_lines
 
 MOST_LINES: Final = 100
+_USUAL_RETRIES: Final = next(each.default for each in fields(Agent) if each.name == "max_retries")
 MARKS: Final = {
     "pending": "○",
     "running": "●",
@@ -90,7 +92,8 @@ def make_plan_chart(plan: ExecutionPlan, title: str = "plan") -> Chart:
     lines: list[ChartLine] = []
     for phase, after in plan.phases.items() or [(None, ())]:
         if phase is not None:
-            lines.append(ChartLine(is_phase=True, name=phase, status="pending", cells=(", ".join(after), "", "")))
+            settings = _join_settings(plan.phase_settings.get(phase, {}))
+            lines.append(ChartLine(is_phase=True, name=phase, status="pending", cells=(", ".join(after), "", settings)))
         lines += [
             _make_planned_line(
                 task, draw_level_bar(level[task.name], len(plan.groups), is_critical=task.name in critical)
@@ -207,8 +210,14 @@ def _describe_failure(run: Mapping[str, Any], lines: Sequence[ChartLine]) -> Ite
         yield f"{error['type']}: {error['message']}"
 
 
+def _join_settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
 def _make_planned_line(task: PlannedTask, bar: tuple[BarPiece, ...]) -> ChartLine:
-    settings = ", ".join(f"{name} {value}" for name, value in task.settings.items())
-    cells = (", ".join(task.context), task.llm or "", settings)
+    said: dict[str, Any] = {"when": " or ".join(task.when)} if task.when else {}
+    if task.max_retries not in (None, 0 if task.llm is None else _USUAL_RETRIES):
+        said["max_retries"] = task.max_retries  # of its agent, or its own
+    cells = (", ".join(task.context), task.llm or "", _join_settings({**said, **task.settings}))
     depth = 0 if task.phase is None else 1
     return ChartLine(name=task.name, depth=depth, agent=task.agent, status="pending", bar=bar, cells=cells)
