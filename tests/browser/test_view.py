@@ -37,7 +37,7 @@ def test_the_first_lesson_runs_on_the_local_model(open_notebook: Opener) -> None
     notebook.run_to_end(4)
     assert all(word in notebook.output(4) for word in ("gather", "risks", "brief", "Researcher", "Writer"))
     notebook.run_to_end(8)
-    assert "Did you mean 'goal'?" in notebook.output(8)
+    assert "Did you mean goal?" in notebook.output(8)
     assert "Traceback" not in notebook.output(8)
     photograph("lesson-1-light", notebook.page)
 

@@ -56,11 +56,16 @@ def test_the_agent_that_spent_the_most_tokens_waiting_for_tools_is_one_line():
     assert frames.agents.tool_wait_ms.to_dict() == {"Manager": 3000.0, "Researcher": 1000.0}
 
 
+def known_sum(column):
+    """The sum of what is known, 0 where there is nothing to know, None where nothing is known (E64)."""
+    return None if len(column) and column.isna().all() else column.sum()
+
+
 @given(streams())
 def test_agents_add_up_to_the_run(events):
     trace = ExecutionTrace.from_events(events)
     agents = trace.frames.agents
-    assert agents.input_tokens.sum() == trace.metrics.input_tokens
+    assert known_sum(agents.input_tokens[agents.llm_count > 0]) == trace.metrics.input_tokens
     assert agents.attempt_count.sum() == trace.metrics.llm_attempt_count
     assert agents.delegation_count.sum() == trace.metrics.delegation_count == len(trace.frames.delegations)
     assert float(agents.cost.sum()) == pytest.approx(float(trace.metrics.cost or 0))
@@ -138,8 +143,9 @@ def test_the_critical_path_names_what_made_the_run_wait():
 def test_the_course_adds_up_to_the_run(events, dt):
     trace = ExecutionTrace.from_events(events)
     course, metrics = trace.frames.timeseries(dt), trace.metrics
-    assert course.input_tokens.sum() == pytest.approx(metrics.input_tokens)
-    assert course.output_tokens.sum() == pytest.approx(metrics.output_tokens)
+    # What nobody knows is None in the sums of a run, and takes no place in its course (E64).
+    assert course.input_tokens.sum() == pytest.approx(metrics.input_tokens or 0)
+    assert course.output_tokens.sum() == pytest.approx(metrics.output_tokens or 0)
     assert course.cumulative_cost.iloc[-1] == pytest.approx(float(metrics.cost or 0))
 
 
