@@ -24,7 +24,7 @@ from ensemble_notebook.errors import register_cell_namer
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def _name_cell(file: str) -> str | None:
