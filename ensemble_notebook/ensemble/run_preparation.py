@@ -29,6 +29,7 @@ from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.listener_delivery import wants_tokens
+from ensemble_notebook.engine.limits.parent_run import ParentRun, find_parent_run
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.ensemble.cost_estimation import find_price_problems
 from ensemble_notebook.ensemble.run_inputs import list_tasks, list_texts, merge_inputs, write_inputs
@@ -40,19 +41,26 @@ from ensemble_notebook.trace.folding.prices import calculate_price
 
 
 def make_source(setting: RunSettings) -> ChatSource:
-    """Where the models of a run come from: the process's source, one that writes down what it sees, or a recording."""
+    """Where the models of a run come from: the process's source, one that writes down what it sees, or a recording.
+
+    A nested run asks through the source of the run around it, so that one recording has both (E52).
+    """
     from ensemble_notebook.models.model_source import get_default_source
 
+    parent = find_parent_run()
+    if parent is not None and parent.replayed_from is not None:
+        return parent.source
     if setting.replay is not None:
         from ensemble_notebook.models.recording.replayer import ReplaySource
 
         pace = 1.0 if setting.pace == "recorded" else 0.0
         return ReplaySource(setting.replay, pace=pace, runs_tools=setting.replay_tools == "live")
+    source = get_default_source() if parent is None else parent.source
     if setting.record is not None:
         from ensemble_notebook.models.recording.recorder import RecordingSource
 
-        return RecordingSource(get_default_source(), setting.record)
-    return get_default_source()
+        return RecordingSource(source, setting.record)
+    return source
 
 
 def check_runnable(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Graph, tuple[str, ...]]:
@@ -103,7 +111,10 @@ def make_run_spec(
         raise ValidationError(problems)
     resolver = AgentResolver(written)
     run_graph, constraints = resolver.resolve_graph(graph), ensemble.hierarchical_constraints
+    parent = find_parent_run()
     capture_mode = resolve_capture_mode(ensemble.capture_mode)
+    if parent is not None and parent.capture_mode is CaptureMode.METADATA:
+        capture_mode = CaptureMode.METADATA  # no text of what is done inside is kept either (E52)
     text_filter = None
     if capture_mode is CaptureMode.METADATA:
         warnings = (*warnings, *_check_textless(ensemble, graph, setting))
@@ -131,9 +142,16 @@ def make_run_spec(
         max_delegation_depth=ensemble.max_delegation_depth,
         constraints=None if constraints is None else resolve_constraints(constraints, run_graph),
         manager_prompt=ensemble.manager_prompt,
-        replayed_from=None if setting.replay is None else Path(setting.replay).name,
+        replayed_from=_name_recording(setting, parent),
         notes=tuple(_list_notes()),
     )
+
+
+def _name_recording(setting: RunSettings, parent: ParentRun | None) -> str | None:
+    """The recording that answers in place of models: that of the run around it, else its own; None where none does."""
+    if parent is not None and parent.replayed_from is not None:
+        return parent.replayed_from
+    return None if setting.replay is None else Path(setting.replay).name
 
 
 def _check_textless(ensemble: EnsembleDefinition, graph: Graph, setting: RunSettings) -> Iterator[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from ensemble_notebook import (
     Agent,
     Budget,
     BudgetExceededError,
+    CaptureMode,
     DeadlineExceededError,
     Ensemble,
     EnsembleOutput,
@@ -25,7 +28,9 @@ from ensemble_notebook import (
     Task,
     TaskOutput,
     ToolUse,
+    ValidationError,
 )
+from ensemble_notebook.cell.cell_reader import read_cell
 from tests.conformance.scene import done, run, run_cell, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -165,3 +170,60 @@ def wait_for(is_true: Callable[[], bool]) -> None:
     while not is_true():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("mode", list(CaptureMode))
+def test_e52_the_inner_run_keeps_no_text_where_the_outer_one_keeps_none(
+    server: OpenAIServer, llm: str, mode: CaptureMode
+) -> None:
+    server.default = Answer("the secret plan")
+    outputs: list[EnsembleOutput] = []
+    inner = make_inner(llm, capture_mode=mode)
+    run(done("outer", handler=lambda given: outputs.append(inner.run())), capture_mode="metadata")
+    assert outputs[0].raw == "the secret plan"
+    assert outputs[0].trace.capture_mode is CaptureMode.METADATA
+    kept = json.dumps(outputs[0].trace.to_dict())
+    assert "secret plan" not in kept
+    assert "Say a" not in kept
+
+
+def test_e52_a_run_without_texts_refuses_to_record_inside(llm: str, tmp_path: Path) -> None:
+    inner = make_inner(llm)
+
+    def handle(given: Any) -> str:
+        with pytest.raises(ValidationError, match="capture_mode metadata keeps no text"):
+            inner.run(record=tmp_path / "r.yaml")
+        return "refused"
+
+    assert run(done("outer", handler=handle), capture_mode="metadata").raw == "refused"
+    assert not list(tmp_path.iterdir())
+
+
+def test_e52_one_recording_has_the_outer_and_the_inner_run(server: OpenAIServer, llm: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    cell = "tasks:\n- {name: inside, description: A, handler: handle}\n- {name: after, description: B, context: inside}"
+    names: list[str | None] = []
+
+    def handle(given: Any) -> str:
+        output = make_inner(llm).run()
+        names.append(output.trace.fold.replayed_from)
+        return output.raw
+
+    server.default = Answer("live")
+    ensemble = read_cell(f"llm: {llm}\n{cell}", {"handle": handle}).build({"handle": handle})
+    live = ensemble.run(record=path)
+    assert (live.raw, len(server.requests)) == ("live", 3)
+    server.requests.clear()
+    server.default = Answer("not asked")
+    again = ensemble.run(replay=path)
+    assert (again.raw, again["inside"].raw, server.requests) == ("live", "live", [])
+    assert names == [None, "run.yaml"]
+
+
+def test_e52_an_inner_run_may_record_for_itself_as_well(server: OpenAIServer, llm: str, tmp_path: Path) -> None:
+    outer, own = tmp_path / "outer.yaml", tmp_path / "own.yaml"
+    ensemble = Ensemble(tasks=[done("outer", handler=lambda given: make_inner(llm).run(record=own).raw)])
+    ensemble.run(record=outer)
+    server.requests.clear()
+    assert make_inner(llm).run(replay=own).raw == ensemble.run(replay=outer).raw == "ok"
+    assert not server.requests

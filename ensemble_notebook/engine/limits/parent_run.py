@@ -1,4 +1,4 @@
-"""What a run hands down to the runs that are begun inside its tasks: its limits and its end (E52).
+"""What a run hands down to the runs that are begun inside its tasks: its limits, its end, what it keeps (E52).
 
 Found through a context variable, which goes along into async functions and onto the threads of sync ones.
 """
@@ -10,7 +10,9 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.limits.budget_account import BudgetAccount
 
 _current: Final[contextvars.ContextVar[ParentRun | None]] = contextvars.ContextVar("ensemble_parent_run", default=None)
@@ -20,11 +22,24 @@ class ParentRun:
     """A run, as the runs nested in it know it. Thread-safe.
 
     Attributes:
+        source: where its models come from: a recording is written, or answers, for the runs inside, too.
+        capture_mode: how much of it is kept. replayed_from: the name of the recording that answers; None where none.
         accounts: what it spends from, those of its own parents first.
         rate_limits: that all its requests pass, those of its own parents first.
     """
 
-    def __init__(self, accounts: tuple[BudgetAccount, ...], rate_limits: tuple[RateLimit, ...]) -> None:
+    def __init__(
+        self,
+        accounts: tuple[BudgetAccount, ...],
+        rate_limits: tuple[RateLimit, ...],
+        *,
+        source: ChatSource,
+        capture_mode: CaptureMode,
+        replayed_from: str | None,
+    ) -> None:
+        self.source = source
+        self.capture_mode = capture_mode
+        self.replayed_from = replayed_from
         self.accounts = accounts
         self.rate_limits = rate_limits
         self._lock = threading.Lock()

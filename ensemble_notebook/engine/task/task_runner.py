@@ -85,7 +85,7 @@ class TaskRunner:
         self.revisions: dict[TaskNode, Revision] = {}
         self._models = PreparedModels(source, run)
         self._gate = SendGate()
-        self.as_parent = _make_parent(spec, parent)
+        self.as_parent = _make_parent(spec, parent, source)
         limits = RequestLimits(self.as_parent.accounts, self.as_parent.rate_limits, spec.pricing, clock, self._gate)
         self._agent_runner = AgentRunner(self._models, caller, limits, streams=spec.streams, draw=draw)
         self._broken_callables = BrokenCallables()
@@ -233,11 +233,15 @@ class TaskRunner:
         return result
 
 
-def _make_parent(spec: RunSpec, parent: ParentRun | None) -> ParentRun:
-    """The limits of a run and of those around it, the outermost first."""
+def _make_parent(spec: RunSpec, parent: ParentRun | None, source: ChatSource) -> ParentRun:
+    """What holds for the runs inside: the limits of this run and of those around it, the outermost first."""
+    accounts = () if parent is None else parent.accounts
     own = () if spec.budget is None else (open_account(spec.budget),)
     rate_limits = () if spec.rate_limit is None else (spec.rate_limit,)
-    if parent is None:
-        return ParentRun(own, rate_limits)
-    outer = parent.accounts
-    return ParentRun((*outer, *(each for each in own if each not in outer)), (*parent.rate_limits, *rate_limits))
+    return ParentRun(
+        (*accounts, *(each for each in own if each not in accounts)),
+        (*(() if parent is None else parent.rate_limits), *rate_limits),
+        source=source,
+        capture_mode=spec.capture_mode,
+        replayed_from=spec.replayed_from,
+    )

@@ -6,6 +6,7 @@ Wraps the Protocols of `domain.seams.chat_port`; knows nothing of what is behind
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -60,26 +61,30 @@ class RecordingWriter:
         self._models: set[str] = set()
         self._count = 0
         self._whole_size = 0
+        self._lock = threading.RLock()  # a nested run may be on another loop (E52)
 
     def add_model(self, llm: str, info: PortInfo) -> None:
         """Write down what is known of a model, once. The first one replaces what the file held before."""
-        if llm in self._models:
-            return
-        header = "" if self._models else HEADER
-        self._write(header, {"llm": llm, **info.to_document()}, mode="a" if self._models else "w")
-        self._models.add(llm)
+        with self._lock:
+            if llm in self._models:
+                return
+            header = "" if self._models else HEADER
+            self._write(header, {"llm": llm, **info.to_document()}, mode="a" if self._models else "w")
+            self._models.add(llm)
 
     def add_exchange(self, request: Mapping[str, Any], outcome: Outcome, pieces: Sequence[str], seconds: float) -> int:
         """Write down an exchange, and give back its number."""
-        self._count += 1
         facts = outcome_to_document(outcome, pieces)
-        # The seconds come last: a document without them was cut off.
-        self._write("", {"exchange": self._count, **request, **facts, "seconds": round(seconds, 3)}, mode="a")
-        return self._count
+        with self._lock:
+            self._count += 1
+            # The seconds come last: a document without them was cut off.
+            self._write("", {"exchange": self._count, **request, **facts, "seconds": round(seconds, 3)}, mode="a")
+            return self._count
 
     def add_tool(self, exchange: int, call: ToolCall, answer: ToolAnswer | None, seconds: float) -> None:
         """Write down what came of a tool call that the reply of an exchange asked for."""
-        self._write("", tool_to_document(exchange, call, answer, seconds), mode="a")
+        with self._lock:
+            self._write("", tool_to_document(exchange, call, answer, seconds), mode="a")
 
     def _write(self, header: str, content: Mapping[str, Any], mode: str) -> None:
         if self.warnings:
