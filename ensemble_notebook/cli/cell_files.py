@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ensemble_notebook.cell.language.options import MAGIC, RUN_OPTIONS, Options, parse_options
 from ensemble_notebook.cell.language.remedies import use_cell_words
 from ensemble_notebook.cli.run_progress import ask, remove_unprintable, report_event, say
+from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError
 
 if TYPE_CHECKING:
@@ -49,11 +50,15 @@ def run_file(arguments: Namespace) -> None:
             _show(error.output, arguments.out)
         raise
     _show(output, arguments.out)
-    if arguments.out is None or _is_trace(arguments.out):
-        print(f"\n{remove_unprintable(output.raw)}")
-    else:
+    if arguments.out is not None and not _is_trace(arguments.out):
         arguments.out.write_text(output.raw, encoding="utf-8")
         print(f"\nThe answer is in {arguments.out}")
+    elif (
+        output.trace.capture_mode is CaptureMode.METADATA
+    ):  # what is printed is kept: in scrollback, in a job's log (T6a)
+        say("The answer is not shown, since capture mode metadata keeps no text. -o FILE writes it to a file.")
+    else:
+        print(f"\n{remove_unprintable(output.raw)}")
 
 
 def validate_file(arguments: Namespace) -> None:

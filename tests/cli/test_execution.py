@@ -78,6 +78,23 @@ def test_answer_goes_to_a_file_where_one_is_named(folder, capsys):
     assert "**cook**" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("place", [[], ["-o", "trace.json"]])
+def test_answer_of_a_run_that_keeps_no_text_is_not_printed(folder, capsys, place):
+    cell = file_of(folder, "tasks: {soup: {description: Cook, handler: kitchen.good}}")
+    assert main(["run", cell, "--capture", "metadata", *place]) == DONE
+    shown = capsys.readouterr()
+    assert "✓ completed" in shown.out
+    assert "**soup**" not in shown.out + shown.err
+    assert "capture mode metadata keeps no text. -o FILE writes it to a file." in shown.err
+
+
+def test_answer_of_a_run_that_keeps_no_text_goes_to_the_file_that_is_named(folder, capsys):
+    cell = file_of(folder, "tasks: {soup: {description: Cook, handler: kitchen.good}}")
+    assert main(["run", cell, "--capture", "metadata", "-o", "soup.md"]) == DONE
+    assert (folder / "soup.md").read_text().startswith("**soup**")
+    assert "**soup**" not in "".join(capsys.readouterr())
+
+
 @pytest.mark.parametrize("second, status", [("kitchen.good", DONE), ("kitchen.bad", FAILED)])
 def test_trace_goes_to_a_json_file_where_one_is_named_also_of_a_failed_run(folder, capsys, second, status):
     assert main(["run", file_of(folder, chain_of("kitchen.good", second)), "--out", "run.trace.json"]) == status

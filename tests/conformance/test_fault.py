@@ -113,17 +113,20 @@ def test_e12_the_end_of_a_loop_says_what_was_repeated() -> None:
         """Ask."""
         return "Try again."
 
-    llm = scripted(*[Reply(calls=[ToolUse("ask", {"text": "salt"})])] * 28)
-    with pytest.raises(TaskExecutionError) as caught:
-        run(Task.of("Cook", agent=Agent(role="Cook", goal="Cook", llm=llm, tools=[ask])))
-    cause = caught.value.__cause__
-    assert isinstance(cause, MaxIterationsExceededError)
-    assert cause.repeated == ("ask", '{"text": "salt"}', 25)
-    assert str(cause) == (
-        "Agent 'Cook' kept asking for tools after its 25 tool calls were used up. 25 of them were the same: "
-        'ask({"text": "salt"}). More calls would hardly help: let ask say what to do with its answer, or say in the '
-        "task when it is enough."
-    )
+    asking = [Reply(calls=[ToolUse("ask", {"text": "salt"})])] * 28
+    cook = Agent(role="Cook", goal="Cook", llm=scripted(*asking), tools=[ask])
+    cell = "agents: {Cook: {goal: Cook, llm: llm, tools: ask}}\ntasks: [{description: Cook, agent: Cook}]"
+    for start in (lambda: run(Task.of("Cook", agent=cook)), lambda: run_cell(cell, ask=ask, llm=scripted(*asking))):
+        with pytest.raises(TaskExecutionError) as caught:
+            start()
+        cause = caught.value.__cause__
+        assert isinstance(cause, MaxIterationsExceededError)
+        assert cause.repeated == ("ask", '{"text": "salt"}', 25)
+        assert str(cause) == (
+            "Agent 'Cook' kept asking for tools after its 25 tool calls were used up. 25 of them were the same: "
+            'ask({"text": "salt"}). More calls would hardly help: let ask say what to do with its answer, or say in '
+            "the task when it is enough."
+        )
 
 
 # --- E63 ---
@@ -156,19 +159,20 @@ def test_e69_no_repr_pickle_event_plan_or_traceback_holds_a_secret(monkeypatch: 
     def leak(given: TaskInput) -> str:
         raise ConnectionError(f"no {KEY} and no {SECRET}")
 
-    ensemble = Ensemble(tasks=[Task.of(f"Use {KEY} and {SECRET}", name="leak", handler=leak)])
-    with pytest.raises(TaskExecutionError) as caught:
-        ensemble.run()
-    error = caught.value
-    seen = [
-        *map(repr, (ensemble, ensemble.tasks[0], error, error.output.events, error.output.failures, error.output.plan))
-    ]
-    seen += [
-        str(pickle.dumps(each)) for each in (ensemble, error, error.output, error.output.events, error.output.plan)
-    ]
-    seen += [str(ensemble.plan().to_dict()), "".join(traceback.format_exception(error))]
-    assert [KEY in each or SECRET in each for each in seen] == [False] * len(seen)
-    assert isinstance(error.__cause__, ConnectionError)
+    task = Task.of(f"Use {KEY} and {SECRET}", name="leak", handler=leak)
+    names = {"leak": leak, "note": f"{KEY} and {SECRET}"}
+    cell = read_cell("tasks: {leak: {description: 'Use {note}', handler: leak}}", names)
+    for ensemble, inputs in ((Ensemble(tasks=[task]), {}), (cell.build(names), cell.inputs)):
+        with pytest.raises(TaskExecutionError) as caught:
+            ensemble.run(inputs)
+        error = caught.value
+        kept = (ensemble, error, error.output, error.output.events, error.output.plan)
+        seen = [*map(repr, (*kept, ensemble.tasks[0], error.output.failures))]
+        seen += [str(pickle.dumps(each)) for each in kept]
+        seen += [str(ensemble.plan().to_dict()), "".join(traceback.format_exception(error))]
+        seen += [repr(cell.plan), str(cell.plan.to_dict())]
+        assert [KEY in each or SECRET in each for each in seen] == [False] * len(seen)
+        assert isinstance(error.__cause__, ConnectionError)
 
 
 # --- E70 ---
@@ -237,15 +241,17 @@ def test_e71_control_characters_never_reach_a_terminal(caplog: pytest.LogCapture
 
 
 def test_e71_an_edited_file_is_refused_by_name(tmp_path: Path) -> None:
-    saved = run(done("a")).trace.save(tmp_path / "a.trace.json")
-    saved.write_text(saved.read_text().replace('"seq": 2', '"seq": 0'))
-    with pytest.raises(
-        TraceFormatError, match=r"a\.trace\.json is no execution trace that can be read: events is damaged"
-    ):
-        ExecutionTrace.load(saved)
-    file = tmp_path / "soup.yaml"
-    Ensemble(tasks=[Task.of("Cook")], llm=scripted("Soup.")).run(record=file)
-    head, _, _ = file.read_text().rpartition("seconds: ")
-    file.write_text(f"{head}seconds: .nan\n")
-    with pytest.raises(ReplayError, match="seconds must be from 0 to 86400, got nan"):
-        Ensemble(tasks=[Task.of("Cook")], llm=scripted("Soup.")).run(replay=file)
+    llm = scripted("Soup.", "Soup.")
+    cooked = Ensemble(tasks=[Task.of("Cook", name="soup")], llm=llm)
+    cell = read_cell("llm: llm\ntasks: {soup: Cook}", {"llm": llm}).build({"llm": llm})
+    for ensemble, file in ((cooked, tmp_path / "python.yaml"), (cell, tmp_path / "cell.yaml")):
+        saved = ensemble.run(record=file).trace.save(tmp_path / "a.trace.json")
+        saved.write_text(saved.read_text().replace('"seq": 2', '"seq": 0'))
+        with pytest.raises(
+            TraceFormatError, match=r"a\.trace\.json is no execution trace that can be read: events is damaged"
+        ):
+            ExecutionTrace.load(saved)
+        head, _, _ = file.read_text().rpartition("seconds: ")
+        file.write_text(f"{head}seconds: .nan\n")
+        with pytest.raises(ReplayError, match="seconds must be from 0 to 86400, got nan"):
+            ensemble.run(replay=file)

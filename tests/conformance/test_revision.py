@@ -33,6 +33,8 @@ from ensemble_notebook import (
     TaskStarted,
     ValidationError,
 )
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.conformance.scene import agent, done, of, run, run_cell, scripted
 from tests.support.cell import mistakes_of
 
@@ -354,6 +356,22 @@ def test_e31_where_both_fail_the_error_tells_both_stories() -> None:
     assert isinstance(failed, FallbackFailedError)
     assert failed.__cause__ is failed.fallback_error
     assert "401" in str(failed.first_error)
+
+
+def test_e31_the_timeline_and_the_picture_name_who_produced_the_result() -> None:
+    cell = """
+agents: {Cook: {goal: g, llm: first}, Sous-chef: {goal: g, llm: second}}
+tasks: {letter: {description: Write, agent: Cook, fallback: Sous-chef}}
+"""
+    names = {"first": scripted(Fail(401)), "second": scripted("Pay, please.")}
+    task = Task.of("Write", name="letter", agent=agent(Fail(401)), fallback=agent("Pay, please.", role="Sous-chef"))
+    for output in (run(task), run_cell(cell, **names)):
+        snapshot = TimelineMessages(TraceFold.from_events(output.events)).make_snapshot()
+        rows = [(row["kind"], row.get("agent"), row.get("is_fallback", False)) for row in snapshot["rows"]]
+        assert ("task", "Sous-chef", True) in rows
+        assert [each for each in rows if each[0] == "llm"] == [("llm", "Cook", False), ("llm", "Sous-chef", True)]
+        picture = str(output._repr_mimebundle_()["text/html"])
+        assert "the fallback Sous-chef took over" in picture
 
 
 def test_e31_every_view_names_who_produced_the_result(caplog: pytest.LogCaptureFixture) -> None:
