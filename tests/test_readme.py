@@ -39,7 +39,11 @@ def test_cells_of_the_guide_run_from_top_to_bottom(tmp_path):
     assert "Researcher" in text_below(cells, "tool_wait_ms > 0")
     assert "↳ reporter_1" in text_below(cells, "workflow: hierarchical")
     assert "1 retry: 429" in text_below(cells, "-o storm")
+    assert "✓ completed" in text_below(cells, "-o passage")
+    assert "a chart, then add the depth" in text_below(cells, "passage.frames")
     assert "✓ completed" in text_below(cells, "-o diary")
+    assert "of 50k tokens" in text_below(cells, "-o advice")
+    assert "the vector store is only read" in text_below(cells, "advice.warnings")
     assert (tmp_path / "diary.db").exists()
     assert len(list((tmp_path / "traces").glob("*.trace.json"))) == 1
     assert "completed" in text_below(cells, "replay=")
