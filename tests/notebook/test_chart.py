@@ -168,7 +168,16 @@ def test_unknown_tokens_are_not_zero():
         build.llm(input_tokens=None, output_tokens=None)
     chart = charted(build.finish())
     assert chart.lines[0].cells[chart.heads.index("tokens")] == "? → ?"
-    assert any("at least" in fact for fact in chart.facts)
+    assert "unknown tokens in 1 model call" in chart.facts
+    assert not any("at least" in fact for fact in chart.facts)
+
+
+def test_known_part_of_the_tokens_is_said_as_such():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(input_tokens=None, output_tokens=None)
+        build.llm(input_tokens=40, output_tokens=2)
+    assert "at least 42 tokens in 2 model calls" in charted(build.finish()).facts
 
 
 def test_scripted_run_says_so():

@@ -158,8 +158,11 @@ def _list_facts(run: Mapping[str, Any]) -> Iterable[str]:
     yield f"{run['tasks_done']}/{pluralize(run['tasks_total'], 'task')}"
     if calls := run["llm_call_count"]:
         used = (run.get("input_tokens") or 0) + (run.get("output_tokens") or 0)
-        at_least = "" if run["tokens_complete"] else "at least "
-        yield f"{at_least}{format_count(used)} tokens in {pluralize(calls, 'model call')}"
+        if used or run["tokens_complete"]:
+            at_least = "" if run["tokens_complete"] else "at least "
+            yield f"{at_least}{format_count(used)} tokens in {pluralize(calls, 'model call')}"
+        else:  # nothing at all is known, and "at least 0" would read like a count (E64)
+            yield f"unknown tokens in {pluralize(calls, 'model call')}"
     if run.get("cost"):
         yield ("" if run["cost_complete"] else "at least ") + format_money(run["cost"], run["currency"])
     elif calls and run.get("cost") is None:
