@@ -158,7 +158,7 @@ def test_the_course_is_an_average_over_each_bin():
     assert course.input_tokens.tolist() == [20.0, 10.0]
 
 
-@pytest.mark.parametrize("dt", [0, -1, float("nan"), 1e-9])
+@pytest.mark.parametrize("dt", [0, -1, float("nan"), 1e-9, "1s"])
 def test_a_bin_that_is_no_time_is_refused(dt):
     with pytest.raises(ValueError, match="length of a bin"):
         frames_of(managed()).timeseries(dt)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from numbers import Real
 from typing import Final
 
 from ensemble_notebook.trace.analysis.activity import find_latest_ms, list_times
@@ -94,9 +95,11 @@ def compute_timeseries(fold: TraceFold, dt: float | timedelta | None = None) -> 
     return bins
 
 
-def _to_bin_ms(dt: float | timedelta | None, wall_ms: float) -> float:
+def _to_bin_ms(dt: object, wall_ms: float) -> float:
     if dt is None:
         return max(_LEAST_MS, wall_ms / _BINS)
+    if not isinstance(dt, Real | timedelta):  # such as "1s", which pandas would take
+        raise ValueError(f"The length of a bin must be seconds, or a timedelta; got {dt!r}.")
     bin_ms = (dt.total_seconds() if isinstance(dt, timedelta) else float(dt)) * 1000
     if not (bin_ms > 0 and wall_ms / bin_ms <= _MOST_BINS):
         raise ValueError(f"The length of a bin must be > 0 seconds, with at most {_MOST_BINS:,} bins; got {dt!r}.")
