@@ -61,6 +61,8 @@ from .domain.events import LlmCallStarted as LlmCallStarted
 from .domain.events import LlmToken as LlmToken
 from .domain.events import MemoryEnded as MemoryEnded
 from .domain.events import MemoryStarted as MemoryStarted
+from .domain.events import NestedRunEnded as NestedRunEnded
+from .domain.events import NestedRunStarted as NestedRunStarted
 from .domain.events import Noted as Noted
 from .domain.events import PhaseEnded as PhaseEnded
 from .domain.events import PhaseRetried as PhaseRetried

@@ -20,6 +20,7 @@ from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import EventStream, Sink
 from ensemble_notebook.engine.events.listener_delivery import DRAIN_LIMIT_S, ListenerDelivery
+from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
 from ensemble_notebook.engine.events.run_log import RunLogger
 from ensemble_notebook.engine.limits.parent_run import find_parent_run, make_context_of_nobody
 from ensemble_notebook.engine.run.driver import Driver
@@ -79,6 +80,7 @@ class RunHandle:
         self._clock = clock
         self._setting = setting
         self._parent = find_parent_run()
+        self._calling_span = None if self._parent is None else find_calling_span()
         self._error: BaseException | None = None
         self._driver: Driver | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -192,7 +194,11 @@ class RunHandle:
         delivery = make_context_of_nobody().run(ListenerDelivery, listeners)  # what they begin is nobody's part (E52)
         log = RunLogger(self._spec.graph, is_verbose=self._ensemble.verbose)
         rewrite = None if self._text_filter is None else self._text_filter.apply
-        self._stream = EventStream(self.run_id, self._clock, [log.put, delivery.put, *sinks], rewrite)
+        nested = None if self._calling_span is None else NestedEvents(self._calling_span)
+        around = [] if nested is None else [nested.put]
+        self._stream = EventStream(self.run_id, self._clock, [delivery.put, *sinks, *around], rewrite, log.put)
+        if nested is not None:
+            nested.connect(self._stream)
         driver = self._driver = Driver(self._spec, self._source, self._stream, self._clock, random.random, self._parent)
         timer = None
         if self._setting.timeout is not None:

@@ -72,11 +72,11 @@ class Frames:
 
     @as_frame(PHASES)
     def phases(self) -> Sequence[PhaseAttempt]:
-        return list_phase_attempts(self._select_spans(SpanKind.PHASE))
+        return list_phase_attempts([span for span in self._select_spans(SpanKind.PHASE) if span.nested_in is None])
 
     @as_frame(TASKS)
     def tasks(self) -> Sequence[Span]:
-        return [span for span in self._select_spans(SpanKind.TASK) if span.delegation_id is None]
+        return [span for span in self._select_spans(SpanKind.TASK) if span.is_own_task]
 
     @as_frame(AGENTS)
     def agents(self) -> Sequence[AgentStats]:

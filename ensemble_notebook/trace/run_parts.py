@@ -23,8 +23,9 @@ class RunParts:
         self._fold = fold
         self._spans = tuple(fold.spans.values())
         self._by_id = self._make_tasks()
-        self.tasks = tuple(task for task in self._by_id.values() if task.span.delegation_id is None)
-        self.phases = tuple(self._make_phase(span) for span in self._spans if span.kind is SpanKind.PHASE)
+        self.tasks = tuple(task for task in self._by_id.values() if task.span.is_own_task)
+        phases = (span for span in self._spans if span.kind is SpanKind.PHASE and span.nested_in is None)
+        self.phases = tuple(map(self._make_phase, phases))
 
     def find_task(self, name: str) -> TaskTrace | None:
         """The task of this name: one of the plan before delegated work, the latest where there are several."""

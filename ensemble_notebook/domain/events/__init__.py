@@ -1,9 +1,8 @@
 """The events of a run (docs/contract/engine.md#events): one stream, typed, frozen, numbered without gaps.
 
 Every view of a run is a fold over these. Each kind of span of the trace (run, phase, task, turn, llm, attempt, tool,
-delegation, memory, review, guardrail, wait) has one event that starts it and exactly one that ends it, also when it
-fails or is cancelled. `span_id` is the span
-that the event belongs to, `parent_id` the span around that one.
+delegation, memory, review, guardrail, wait, nested) has one event that starts it and exactly one that ends it, also
+when it fails or is cancelled. `span_id` is the span that the event belongs to, `parent_id` the span around that one.
 """
 
 from __future__ import annotations
@@ -37,6 +36,8 @@ from ensemble_notebook.domain.events.operation_events import (
     WaitStarted,
 )
 from ensemble_notebook.domain.events.run_events import (
+    NestedRunEnded,
+    NestedRunStarted,
     Noted,
     PhaseEnded,
     PhaseRetried,
@@ -76,6 +77,8 @@ __all__ = [
     "LlmToken",
     "MemoryEnded",
     "MemoryStarted",
+    "NestedRunEnded",
+    "NestedRunStarted",
     "Noted",
     "PhaseEnded",
     "PhaseRetried",

@@ -62,6 +62,24 @@ class RunEnded(Event):
 
 
 @event
+class NestedRunStarted(Event):
+    """A run begins inside a function that this run has called; what follows in its span is its work (E52)."""
+
+    name: str
+    nested_run_id: str
+    workflow: str
+
+
+@event
+class NestedRunEnded(Event):
+    """It has ended, or nobody waits for it any more: then `run_status` is None, and what is open inside is over."""
+
+    status: SpanStatus
+    run_status: RunStatus | None = None
+    error: BaseException | None = None
+
+
+@event
 class PhaseStarted(Event):
     """The last predecessor of a phase has completed."""
 

@@ -24,7 +24,7 @@ _NAMES: Final = frozenset(
         *("workflow", "agent", "agent_role", "worker_role", "role", "delegator", "llm", "model", "provider", "tool"),
         *("tools", "tool_call_id", "id", "task_id", "finish_reason", "cause", "subject", "kind", "operation", "scope"),
         *("context", "groups", "critical_path", "phases", "settings", "replayed_from", "source", "currency"),
-        *("tool_name", "tasks", "replaced"),
+        *("tool_name", "tasks", "replaced", "nested_run_id"),
     }
 )
 _MAPPINGS: Final = frozenset({"settings", "phases"})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
@@ -27,18 +28,28 @@ class EventStream:
         clock: the first reading is offset 0.
         sinks: called at once with each event, on the loop; must be fast and must not raise.
         rewrite: what each event becomes before anybody sees it; None for as it is.
+        log: one more sink, called first, and not with the events of nested runs.
+
+    Attributes:
+        zero_s: what the clock said at offset 0.
     """
 
     def __init__(
-        self, run_id: str, clock: Clock, sinks: Sequence[Sink] = (), rewrite: Callable[[Event], Event] | None = None
+        self,
+        run_id: str,
+        clock: Clock,
+        sinks: Sequence[Sink] = (),
+        rewrite: Callable[[Event], Event] | None = None,
+        log: Sink | None = None,
     ) -> None:
         self.run_id = run_id
         self.events: list[Event] = []
         self._clock = clock
         self._sinks = tuple(sinks)
+        self._own_sinks = self._sinks if log is None else (log, *self._sinks)
         self._rewrite = rewrite
         self._started_at = clock.now()
-        self._zero = clock.monotonic()
+        self.zero_s = clock.monotonic()
         self._span_numbers = count(1)
         self._is_closed = False
         self._writer: int | None = None
@@ -49,7 +60,7 @@ class EventStream:
 
     def offset_s(self) -> float:
         """Seconds since the run started."""
-        return self._clock.monotonic() - self._zero
+        return self._clock.monotonic() - self.zero_s
 
     def now(self) -> datetime:
         """The time of day in UTC, as an event has it that is written now."""
@@ -59,7 +70,7 @@ class EventStream:
         """Write one event. After `close`, nothing is written: a tool may still be running when its run is over."""
         if self._is_closed or self._writer not in (None, threading.get_ident()):
             return
-        offset = self._clock.monotonic() - self._zero
+        offset = self._clock.monotonic() - self.zero_s
         if (error := fields.get("error")) is not None:
             fields["error"] = mask_error(error)  # before any view, listener or traceback tells what it says (E69)
         event = kind(
@@ -74,10 +85,25 @@ class EventStream:
             depends_on=span.depends_on,
             **fields,
         )
+        self._add(event, self._own_sinks)
+
+    def forward(self, event: Event, offset_s: float) -> None:
+        """Write an event of a nested run, which happened at this offset, as one of this run (E52).
+
+        It keeps its span, which no other run has. The log has told of it already.
+        """
+        if self._is_closed or self._writer not in (None, threading.get_ident()):
+            return
+        offset = max(offset_s, self.events[-1].offset_s if self.events else 0.0)
+        time = self._started_at + timedelta(seconds=offset)
+        event = replace(event, run_id=self.run_id, seq=len(self.events), time=time, offset_s=offset)
+        self._add(event, self._sinks)
+
+    def _add(self, event: Event, sinks: Sequence[Sink]) -> None:
         if self._rewrite is not None:
             event = self._rewrite(event)
         self.events.append(event)
-        for sink in self._sinks:
+        for sink in sinks:
             sink(event)
 
     def take_over(self) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.engine.events.nested_events import forget_calling_span
 from ensemble_notebook.engine.limits.budget_account import BudgetAccount
 
 _current: Final[contextvars.ContextVar[ParentRun | None]] = contextvars.ContextVar("ensemble_parent_run", default=None)
@@ -100,4 +101,5 @@ def make_context_of_nobody() -> contextvars.Context:
 def _copy_context(parent: ParentRun | None) -> contextvars.Context:
     context = contextvars.copy_context()
     context.run(_current.set, parent)
+    context.run(forget_calling_span)
     return context

@@ -10,6 +10,7 @@ from ensemble_notebook.domain.definitions.enums import OnTimeout, SpanStatus
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest, Verdict
 from ensemble_notebook.domain.events import ReviewAnswered, ReviewRequested
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.events.nested_events import calling_from
 from ensemble_notebook.engine.lifecycle.task_abandonment import abandonment_in
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import BudgetExceededError, EnsembleError, ReviewTimeoutError, did_you_mean
@@ -78,7 +79,8 @@ class ReviewQueue:
         fault: BaseException | None = None
         status, is_timeout = SpanStatus.ERROR, False
         try:
-            decision, is_timeout = await self._get_answer(request, handler)
+            with calling_from(span):
+                decision, is_timeout = await self._get_answer(request, handler)
             status = SpanStatus.OK
         except asyncio.CancelledError as stopped:
             status, fault = SpanStatus.CANCELLED, stopped

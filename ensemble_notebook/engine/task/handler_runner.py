@@ -14,6 +14,7 @@ from ensemble_notebook.engine.agent.agent_request import WorkResult
 from ensemble_notebook.engine.agent.retry_policy import compute_backoff
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import to_handler_function, to_text
+from ensemble_notebook.engine.events.nested_events import calling_from
 from ensemble_notebook.engine.lifecycle.task_abandonment import TaskAbandoned
 from ensemble_notebook.engine.task.task_work import TaskWork
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
@@ -62,7 +63,8 @@ async def _call_until_it_answers(
     function, max_retries = to_handler_function(node.task.handler), node.task.max_retries or 0
     for attempt in count(1):
         try:
-            return await caller.call(f"handler of {node.name}", function, work.make_input(inputs))
+            with calling_from(work.span):
+                return await caller.call(f"handler of {node.name}", function, work.make_input(inputs))
         except (EnsembleError, TaskAbandoned):
             raise
         except Exception as error:

@@ -96,7 +96,9 @@ def _find_contexts(tasks: list[Span], tokens: dict[str, int | None]) -> Iterator
 
 def _find_waits(nodes: list[Span]) -> Iterator[Link]:
     """Between tasks, or between phases."""
-    by_name = {node.name: node for node in nodes if node.is_planned or node.kind is SpanKind.PHASE}
+    by_name = {
+        node.name: node for node in nodes if node.is_planned or (node.kind is SpanKind.PHASE and node.nested_in is None)
+    }
     for node in nodes:
         for name in node.depends_on:
             if name in by_name and name not in node.context:

@@ -50,10 +50,14 @@ def mark_critical_spans(spans: Mapping[str, Span]) -> tuple[list[Span], list[Act
 
 def _is_startup(span: Span) -> bool:
     """True for a wait beside all work: which tasks waited for it, and how long, is not known (E57)."""
-    return span.kind is SpanKind.WAIT and span.parent is not None and span.parent.kind is SpanKind.RUN
+    return (
+        span.kind is SpanKind.WAIT and span.parent is not None and span.parent.kind in (SpanKind.RUN, SpanKind.NESTED)
+    )
 
 
 def _is_linked(span: Span) -> bool:
+    if span.nested_in is not None:
+        return False
     if span.kind is SpanKind.REVIEW:
         return span.parent is not None and span.parent.kind is SpanKind.PHASE
     return span.is_planned or span.kind in _LINKED

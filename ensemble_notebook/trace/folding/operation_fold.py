@@ -38,7 +38,7 @@ class OperationFold:
         """What to call for each type of event. Whoever knows a kind better overrides what is common to all."""
         return {
             **{event: self._begin_operation for kind in SpanKind for event in kind.traits.starts},
-            **{event: self._end_operation for kind in SpanKind for event in kind.traits.ends},
+            **{event: self.end_operation for kind in SpanKind for event in kind.traits.ends},
             ev.DelegationStarted: self._on_delegation_started,
             ev.DelegationCompleted: self._on_delegation_completed,
             ev.DelegationFailed: self._on_delegation_failed,
@@ -124,7 +124,7 @@ class OperationFold:
             totals.memory_store_count += event.operation == "store"
 
     def _on_memory_ended(self, event: ev.MemoryEnded) -> None:
-        if (span := self._end_operation(event)) is not None:
+        if (span := self.end_operation(event)) is not None:
             for totals in self._tree.touch_totals_around(span):
                 totals.memory_ms += span.duration_ms or 0.0
 
@@ -156,7 +156,7 @@ class OperationFold:
         span.attributes = attributes
         return span
 
-    def _end_operation(self, event: ev.Event) -> Span | None:
+    def end_operation(self, event: ev.Event) -> Span | None:
         """An operation ends; what only its event has is added to its attributes, but for how it ended."""
         span = self._tree.open.get(event.span_id)
         if span is None:
@@ -185,7 +185,7 @@ def _read_own_fields(event: ev.Event) -> dict[str, Any]:
 
 def _holds_up(span: Span) -> bool:
     """Whether a wait holds up the call around it; a startup is the run's, in which others may be at work (E57)."""
-    return span.parent is not None and span.parent.kind is not SpanKind.RUN
+    return span.parent is not None and span.parent.kind not in (SpanKind.RUN, SpanKind.NESTED)
 
 
 def _set_request(span: Span, request: DelegationRequest) -> None:

@@ -75,14 +75,17 @@ class TraceFold:
         self._calls = CallFold(self.tree, self.log, cost, prices)
         self._prompts: dict[str, tuple[float, float]] = {}
         self._replaced: dict[str, str | None] = {}
+        operations = OperationFold(self.tree)
+        self._end_operation = operations.end_operation
         self._handlers: dict[type[ev.Event], Callable[[Any], object]] = {
-            **OperationFold(self.tree).make_handlers(),
+            **operations.make_handlers(),
             **self._calls.make_handlers(),
             ev.RunStarted: self._on_run_started,
             ev.PlanMade: self._on_plan_made,
             ev.Noted: self._on_noted,
             ev.Warned: self._on_warned,
             ev.RunEnded: self._on_run_ended,
+            ev.NestedRunEnded: self._on_nested_run_ended,
             ev.PhaseStarted: self._on_phase_started,
             ev.PhaseEnded: self._on_phase_ended,
             ev.PhaseRetried: self._on_sent_back,
@@ -198,6 +201,17 @@ class TraceFold:
         marked, self.chain = mark_critical_spans(self.tree.spans)
         for span in marked:
             self.tree.touch(span)
+
+    def _on_nested_run_ended(self, event: ev.NestedRunEnded) -> None:
+        """What never said how it ended is over with it; the innermost first."""
+        inside = {event.span_id}
+        for span in [*self.tree.open.values()]:
+            if span.nested_in in inside and span.enclosing_id in inside:
+                inside.add(span.span_id)
+        for span in reversed([*self.tree.open.values()]):
+            if span.span_id in inside and span.span_id != event.span_id:
+                self._calls.abandon(event, span)
+        self._end_operation(event)
 
     def _close_what_is_open(self, event: ev.RunEnded) -> None:
         """What ignored its cancellation never said how it ended: it is over with the span around it."""

@@ -76,6 +76,7 @@ class Span:
         reason: why it was skipped, or a delegation refused.
         delegate_to, delegation_id: of a delegation: role of the worker, id of request and response; all that happens in
             it has the id, too.
+        nested_in: id of the innermost nested run that it is in; None for what the run itself does (E52).
         structured_output: of a tool call: the value that the tool gave beside its text.
         human_wait_ms: of a review: how long nothing but its answer was missing.
         attributes: what only its kind has: see `operation_fold`.
@@ -158,6 +159,7 @@ class Span:
     tool_request_count: int | None = None
     delegate_to: str | None = None
     delegation_id: str | None = None
+    nested_in: str | None = None
     review_decision: str | None = None
     attributes: Mapping[str, Any] | None = None
     input: str | None = None
@@ -181,6 +183,11 @@ class Span:
     def enclosing_id(self) -> str | None:
         """The id of the span that its time is a part of."""
         return None if self.parent is None else self.parent.span_id
+
+    @property
+    def is_own_task(self) -> bool:
+        """Whether it is a task of this run itself: neither delegated nor of a nested run."""
+        return self.kind is SpanKind.TASK and self.delegation_id is None and self.nested_in is None
 
     @property
     def duration_ms(self) -> float | None:

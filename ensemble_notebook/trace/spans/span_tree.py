@@ -94,6 +94,7 @@ class SpanTree:
             span.phase = span.phase or parent.phase
             span.agent = span.agent or parent.agent
             span.delegation_id = parent.delegation_id
+            span.nested_in = parent.span_id if parent.kind is SpanKind.NESTED else parent.nested_in
             if kind is not SpanKind.TASK and parent.kind is not SpanKind.TASK:
                 span.iteration, span.is_fallback = parent.iteration, parent.is_fallback
         if kind is SpanKind.TASK:

@@ -34,7 +34,7 @@ def to_run(fold: TraceFold, now: datetime) -> dict[str, Any]:
 
 def to_phases(fold: TraceFold) -> list[dict[str, Any]]:
     """The phases with their predecessors, in order of declaration."""
-    return [PHASE.to_full_record(span) for span in fold.spans.values() if span.kind is SpanKind.PHASE]
+    return [PHASE.to_full_record(span) for span in fold.spans.values() if _is_phase(span)]
 
 
 class RunState:
@@ -59,7 +59,7 @@ class RunState:
     @property
     def phases_now(self) -> list[str]:
         """The names of the phases that run, in order of start."""
-        return [span.name for span in self.fold.tree.open.values() if span.kind is SpanKind.PHASE]
+        return [span.name for span in self.fold.tree.open.values() if _is_phase(span)]
 
     @property
     def active(self) -> list[dict[str, Any]]:
@@ -119,3 +119,8 @@ def _is_question_to_person(span: Span) -> bool:
     """An open question; phases are looked at by tasks and functions (E28)."""
     is_open = span.kind is SpanKind.REVIEW and span.status is SpanStatus.WAITING
     return is_open and (span.attributes or {}).get("subject") != "phase"
+
+
+def _is_phase(span: Span) -> bool:
+    """True for a phase of the run itself; those of nested runs are rows and no frames around others."""
+    return span.kind is SpanKind.PHASE and span.nested_in is None

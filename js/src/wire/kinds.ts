@@ -29,6 +29,7 @@ const TRAITS = {
   review: { title: "Review", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: true },
   guardrail: { title: "Guardrail", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false },
   memory: { title: "Memory", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false },
+  nested: { title: "Nested run", sign: "▸", isBead: false, isLeaf: false, hasTotals: true, isActivity: false },
 } as const satisfies Record<string, KindTraits>;
 
 export type KnownKind = keyof typeof TRAITS;
