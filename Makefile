@@ -24,7 +24,7 @@ demo: weights ## Run the first notebook on the local model, show what came out, 
 test: vitest pytest ## Run every test: TypeScript, Python, a real kernel, a real browser
 
 quick: $(INSTALLED) $(NODE_MODULES) ## Run the tests that need no kernel, browser or model, in less than a minute
-	(cd js && npm test) & $(BIN)/python -m pytest -q --numprocesses 4 --hypothesis-profile quick -m $(QUICK) && wait $$!
+	(cd js && npm test) & $(BIN)/python -m pytest -q --numprocesses auto --hypothesis-profile quick -m $(QUICK) && wait $$!
 
 check: lint types test ## What CI runs: formatting, lint, architecture, types, every test
 

@@ -13,6 +13,8 @@ from ensemble_notebook.cell.language import cell_schema
 from ensemble_notebook.cell.text.mistakes import CellError
 from tests.cell.test_mutation import CELLS, NAMESPACE
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 SIGNS = "-:{}[]\"'|>&*!%@`#?,.~=<\\\t\r\n\x00\x07\x85\xa0\u2028\ufeff\ud800 ab0"
 PIECES = [
     *["- ", ": ", "\n  ", "\n", "{topic}", "{{", "tasks:", "agents:", "phases:", "context:", "&a ", "*a", "? ", "<<: "],

@@ -33,6 +33,8 @@ from ensemble_notebook.cell.language.options import parse_options
 from tests.conformance.scene import done, of, run, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 
 def add(left: int, right: int) -> int:
     """Add two numbers."""

@@ -40,6 +40,8 @@ from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.conformance.scene import done, run, run_cell, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 
 def make_inner(llm: Any, **fields: Any) -> Ensemble:
     return Ensemble(tasks=[Task.of("Say a", name="in-a"), Task.of("Say b", name="in-b")], llm=llm, **fields)

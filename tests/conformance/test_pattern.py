@@ -13,6 +13,8 @@ from ensemble_notebook import ValidationError as DefinitionError
 from tests.conformance.scene import done, run, run_cell, say
 from tests.support.cell import mistakes_of
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 # Each takes `re` longer than the world has.
 EVIL = [(r"(a|a)*$", "a" * 60 + "b"), (r"(\w+\s?)+$", "word " * 3000 + "!"), (r"(?:ß|ss)+$", "ss" * 5000 + "x")]
 

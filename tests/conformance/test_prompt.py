@@ -27,6 +27,8 @@ from ensemble_notebook.cell.cell_reader import read_cell
 from tests.conformance.scene import agent, done, of, prompts, run, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 LONG = "Write a poem about tides, " + "and about the moon, " * 40
 
 

@@ -35,6 +35,8 @@ from ensemble_notebook import (
 from tests.conformance.scene import agent, done, lost, of, run, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 
 def skips(output: EnsembleOutput) -> dict[str, str]:
     return {each.name: each.reason for each in output.skipped}

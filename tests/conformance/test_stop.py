@@ -27,6 +27,8 @@ from ensemble_notebook import (
 from tests.conformance.scene import of, run_cell, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 LIMIT_S = 1.0
 SLACK_S = 0.7  # what a loaded machine may take beside
 

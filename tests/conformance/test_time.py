@@ -28,6 +28,8 @@ from ensemble_notebook import (
 )
 from tests.conformance.scene import agent, done, lost, of, run, run_cell, scripted
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 WORK_S = 0.02
 REVIEW_S = 0.5
 

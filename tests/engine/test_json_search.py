@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.engine.agent.json_search import MOST_VALUES, find_json_values, read_whole_json
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 PIECES = ["{", "}", "[", "]", '"', ",", ":", "1", "-", "a", " ", '"k":', '{"a":1}', "true", "\\", '"x"', "\n", "```\n"]
 
 

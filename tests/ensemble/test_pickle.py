@@ -33,6 +33,8 @@ from ensemble_notebook import (
     ValidationError,
 )
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 DUMPS = [pickle.dumps, cloudpickle.dumps]
 
 

@@ -11,6 +11,8 @@ import pytest
 from ensemble_notebook import Ensemble, EnsembleError, ReplayError, RunStatus, ScriptedChatModel, Task
 from ensemble_notebook.models.recording.recorded_answers import RecordedAnswers
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 SAVED = Path(__file__).parents[1] / "fixtures" / "0.1.0"
 ODD = [
     *(".nan", ".inf", "-1", "1e400", "null", "true", "[]", "{}", "[[[]]]", "~", "2026-99-99", "0x", '"\\ud800"'),

@@ -15,6 +15,8 @@ from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.models.langchain.langchain_port import LangChainPort
 from tests.support.openai_server import MODEL, Answer
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 TEXT = "Rare, then medium.\n\n  Rest it  for five minutes. "
 SEARCH = ToolSpec(
     name="search",

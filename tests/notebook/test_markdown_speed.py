@@ -9,6 +9,8 @@ import pytest
 
 from ensemble_notebook.notebook.picture.safe_markdown import neutralize_markdown
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 SHAPES = [
     *(
         "a",

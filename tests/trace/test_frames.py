@@ -31,6 +31,8 @@ from ensemble_notebook.trace.tables.frame_tables import (
 )
 from tests.support.stream import streams
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 TABLES = {
     "runs": RUNS,
     "agents": AGENTS,

@@ -17,6 +17,8 @@ from ensemble_notebook.notebook.picture.static_picture import make_snapshot_bund
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 SAVED = Path(__file__).parents[1] / "fixtures" / "0.1.0"
 # What an editor, or somebody who means harm, may put in place of anything.
 ODD = [

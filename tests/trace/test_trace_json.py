@@ -21,6 +21,8 @@ from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams
 from tests.trace.test_operation_fold import managed, phase_done_twice
 
+pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
+
 KEY = "sk-" + "a1B2" * 8
 FRAMES = (
     *("runs", "spans", "phases", "tasks", "agents", "llm_calls", "attempts", "tool_calls", "delegations", "reviews"),
