@@ -84,7 +84,8 @@ def _refuse_keys(report: MistakeReport, overrides: Mapping[str, Any]) -> None:
     """No key may stand in a cell, wherever in it: cells are saved and shared (docs/contract/engine.md#models)."""
     message = "this looks like a key, and keys never stand in a cell: cells are saved and shared."
     hint = (
-        "Put it into an environment variable before you start: OPENAI_API_KEY, or another one named by `api_key_env`."
+        "Put it into an environment variable before you start: OPENAI_API_KEY, or another one named by `api_key_env`. "
+        "An address with user and password counts, too: make the model in Python and name its variable in `llm`."
     )
     protect_environment()
     for place in _find_keys(report.source):

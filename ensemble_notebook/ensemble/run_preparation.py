@@ -128,7 +128,7 @@ def make_run_spec(
         error_strategy=ensemble.error_strategy,
         inputs=values,
         max_concurrency=ensemble.max_concurrency,
-        warnings=(*warnings, *cut_warnings, *find_resolved_role_warnings(run_graph)),
+        warnings=(*warnings, *cut_warnings, *find_resolved_role_warnings(run_graph), *_warn_of_tracing()),
         streams=setting.streams or wants_tokens(ensemble.listeners) or wants_tokens(setting.listeners, default=True),
         memory=_make_memory(ensemble, graph),
         capture_mode=capture_mode,
@@ -143,7 +143,6 @@ def make_run_spec(
         constraints=None if constraints is None else resolve_constraints(constraints, run_graph),
         manager_prompt=ensemble.manager_prompt,
         replayed_from=_name_recording(setting, parent),
-        notes=tuple(_list_notes()),
     )
 
 
@@ -169,8 +168,8 @@ def _check_textless(ensemble: EnsembleDefinition, graph: Graph, setting: RunSett
         yield "The memory keeps texts in its own store, as it was asked to; capture_mode metadata does not change that."
 
 
-def _list_notes() -> Iterator[str]:
-    """What somebody should know before the run does anything."""
+def _warn_of_tracing() -> Iterator[str]:
+    """Who has switched tracing on expects uploads, and would look for them in vain (E68)."""
     variable = find_tracing_variable()
     if variable is not None and not config.langsmith:
         yield (

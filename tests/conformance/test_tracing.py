@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make 
 RUN = """
 import sys, time
 import ensemble_notebook
-from ensemble_notebook import Agent, Ensemble, Noted, Task
+from ensemble_notebook import Agent, Ensemble, Task
 from langchain_core.tools import tool
 
 @tool
@@ -49,7 +49,7 @@ else:
     tasks = [Task.of("The secret soup", agent=cook), Task.of("Note", handler=write)]
     ensemble = Ensemble(tasks=tasks, llm=sys.argv[1])
 output = ensemble.run()
-print([event.message for event in output.events if isinstance(event, Noted)])
+print(list(output.warnings))
 print(sorted(each.raw for each in output.task_outputs))
 from langchain_core.tracers.langchain import wait_for_all_tracers
 wait_for_all_tracers()

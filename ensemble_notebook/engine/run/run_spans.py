@@ -47,8 +47,6 @@ class RunSpans:
         )
         if spec.replayed_from is not None:
             self.run.emit(Noted, message=f"Replaying {spec.replayed_from}: no model is asked.")
-        for message in spec.notes:
-            self.run.emit(Noted, message=message)
         for message in spec.warnings:
             self.warn(message)
 

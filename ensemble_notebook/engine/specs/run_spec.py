@@ -31,7 +31,6 @@ class RunSpec:
         text_filter: takes the texts out of what is told of the run; None where they are kept (T6a).
         pricing: what requests cost, for the budget.
         review_handler: None where nobody can be asked.
-        notes: for a person, before anything is done.
         replayed_from: the name of the recording that answers in place of models; None where models are asked.
         constraints, manager_prompt: of the manager of a hierarchical run; None where it has none.
     """
@@ -59,4 +58,3 @@ class RunSpec:
     constraints: HierarchicalConstraints | None = None
     manager_prompt: ManagerPrompt | None = None
     replayed_from: str | None = None
-    notes: Sequence[str] = ()
