@@ -1,6 +1,6 @@
 """The trace as DataFrames (T20, T21): made at first use, kept, never changed by us.
 
-The one place where a trace meets pandas; what the columns are is in `schema`.
+The one place where a trace meets pandas; what the columns are is in `tables`.
 """
 
 from __future__ import annotations
