@@ -40,8 +40,19 @@ __all__ += ["__version__"]
 
 register_cell_namer(_name_cell)
 register_view("timeline", "ensemble_notebook.notebook.live.timeline_widget:make_timeline")
+register_view("diff_timeline", "ensemble_notebook.notebook.live.diff_timeline:make_diff_timeline")
 register_view("output", "ensemble_notebook.notebook.picture.static_picture:make_output_bundle")
+register_view("trace", "ensemble_notebook.notebook.picture.static_picture:make_trace_bundle")
+register_view("page", "ensemble_notebook.notebook.picture.run_page:make_page")
+register_view("svg", "ensemble_notebook.notebook.picture.svg_picture:draw_svg")
+register_view("map", "ensemble_notebook.notebook.picture.map_picture:make_map_bundle")
 register_view("plan", "ensemble_notebook.notebook.picture.static_picture:make_plan_bundle")
+register_view("diff", "ensemble_notebook.notebook.picture.diff_picture:make_diff_bundle")
+register_view("run_history", "ensemble_notebook.notebook.picture.history_picture:make_history_bundle")
+register_view("frames", "ensemble_notebook.notebook.picture.frames_picture:make_frames_bundle")
+register_view("text_changes", "ensemble_notebook.notebook.picture.diff_picture:make_changes_bundle")
+register_view("cell", "ensemble_notebook.cell.writing.cell_writer:write_cell")
+register_view("from_cell", "ensemble_notebook.cell.cell_file:load_ensemble")
 register_view("event", "ensemble_notebook.trace.codec.event_codec:event_to_dict")
 
 

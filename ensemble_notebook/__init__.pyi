@@ -52,6 +52,7 @@ from .domain.events import DelegationStarted as DelegationStarted
 from .domain.events import Event as Event
 from .domain.events import GuardrailEnded as GuardrailEnded
 from .domain.events import GuardrailStarted as GuardrailStarted
+from .domain.events import ItemsListed as ItemsListed
 from .domain.events import LlmAttemptEnded as LlmAttemptEnded
 from .domain.events import LlmAttemptStarted as LlmAttemptStarted
 from .domain.events import LlmCallCompleted as LlmCallCompleted
@@ -78,7 +79,9 @@ from .domain.events import TaskCompleted as TaskCompleted
 from .domain.events import TaskFailed as TaskFailed
 from .domain.events import TaskFellBack as TaskFellBack
 from .domain.events import TaskInputPrepared as TaskInputPrepared
+from .domain.events import TaskNotReused as TaskNotReused
 from .domain.events import TaskRetried as TaskRetried
+from .domain.events import TaskReused as TaskReused
 from .domain.events import TaskSkipped as TaskSkipped
 from .domain.events import TaskStarted as TaskStarted
 from .domain.events import ToolCallCompleted as ToolCallCompleted
@@ -88,15 +91,19 @@ from .domain.events import TurnStarted as TurnStarted
 from .domain.events import WaitEnded as WaitEnded
 from .domain.events import WaitStarted as WaitStarted
 from .domain.events import Warned as Warned
+from .domain.outputs.chat_message import ChatMessage as ChatMessage
 from .domain.outputs.cost_estimate import CostEstimate as CostEstimate
 from .domain.outputs.metrics import Metrics as Metrics
 from .domain.outputs.metrics import TokenUsage as TokenUsage
 from .domain.outputs.task_output import Failure as Failure
+from .domain.outputs.task_output import Saving as Saving
 from .domain.outputs.task_output import Skipped as Skipped
 from .domain.outputs.task_output import TaskOutput as TaskOutput
 from .domain.planning.execution_plan import ExecutionPlan as ExecutionPlan
 from .ensemble.ensemble import Ensemble as Ensemble
 from .ensemble.ensemble_output import EnsembleOutput as EnsembleOutput
+from .ensemble.many_runs.map_result import MapResult as MapResult
+from .ensemble.many_runs.map_result import RowResult as RowResult
 from .ensemble.review_handlers import auto_review as auto_review
 from .ensemble.review_handlers import console_review as console_review
 from .ensemble.run_handle import RunHandle as RunHandle
@@ -109,7 +116,9 @@ from .errors import DeadlineExceededError as DeadlineExceededError
 from .errors import EnsembleError as EnsembleError
 from .errors import FallbackFailedError as FallbackFailedError
 from .errors import GuardrailViolationError as GuardrailViolationError
+from .errors import ItemsFailedError as ItemsFailedError
 from .errors import MaxIterationsExceededError as MaxIterationsExceededError
+from .errors import MissingPackageError as MissingPackageError
 from .errors import OutputParsingError as OutputParsingError
 from .errors import ParallelExecutionError as ParallelExecutionError
 from .errors import PhaseExecutionError as PhaseExecutionError
@@ -119,6 +128,7 @@ from .errors import ReplayError as ReplayError
 from .errors import ReviewRejectedError as ReviewRejectedError
 from .errors import ReviewTimeoutError as ReviewTimeoutError
 from .errors import RunInterrupted as RunInterrupted
+from .errors import StoreError as StoreError
 from .errors import TaskExecutionError as TaskExecutionError
 from .errors import ToolExecutionError as ToolExecutionError
 from .errors import TraceFormatError as TraceFormatError
@@ -131,8 +141,11 @@ from .models.langchain.script import Fail as Fail
 from .models.langchain.script import Reply as Reply
 from .models.langchain.script import ToolUse as ToolUse
 from .models.langchain.scripted_model import ScriptedChatModel as ScriptedChatModel
+from .trace.comparison.run_diff import RunDiff as RunDiff
 from .trace.execution_trace import ExecutionTrace as ExecutionTrace
 from .trace.exporters import JsonTraceExporter as JsonTraceExporter
+from .trace.loading import load_traces as load_traces
+from .trace.prediction.what_if import Prediction as Prediction
 from .trace.task_traces import DelegationTrace as DelegationTrace
 from .trace.task_traces import LlmInteraction as LlmInteraction
 from .trace.task_traces import PhaseTrace as PhaseTrace

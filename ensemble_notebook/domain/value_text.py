@@ -10,10 +10,12 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.errors import EnsembleError, summarize_error
+
+_MISSING_TYPES: Final = frozenset({"NaTType", "NAType"})
 
 
 class UnwritableValueError(EnsembleError, TypeError):
@@ -47,11 +49,14 @@ def find_text_fault(value: Any) -> str | None:
     """Find out why `write_value` can't write a value, whatever is in it; None where it can."""
     try:
         write_value(value, config.max_table_chars)
-    except UnwritableValueError as error:
-        return str(error)
     except Exception as error:  # noqa: BLE001 - what a user's class raises when it is asked for its text
-        return summarize_error(error)
+        return explain_unwritable(error)
     return None
+
+
+def explain_unwritable(error: Exception) -> str:
+    """Why `write_value` could not write a value, of what it raised."""
+    return str(error) if isinstance(error, UnwritableValueError) else summarize_error(error)
 
 
 def is_table(value: Any) -> bool:
@@ -61,6 +66,15 @@ def is_table(value: Any) -> bool:
     if callable(getattr(value, "to_csv", None)):
         return hasattr(value, "columns") or (hasattr(value, "index") and hasattr(value, "name"))
     return callable(getattr(value, "write_csv", None)) and hasattr(value, "columns")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a table has no value there: None, NaN, NA or NaT."""
+    if value is None:
+        return True
+    if isinstance(value, float):
+        return value != value
+    return type(value).__name__ in _MISSING_TYPES
 
 
 def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
@@ -77,6 +91,8 @@ def write_value(value: Any, max_table_chars: int | None = None) -> ValueText:
         return ValueText(value)
     if value is None:
         return ValueText("")
+    if type(value) in (int, float, bool):
+        return ValueText(str(value))
     if fault := find_value_fault(value):
         raise UnwritableValueError(f"it {fault}")
     if is_table(value):

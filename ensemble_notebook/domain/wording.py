@@ -1,6 +1,6 @@
-"""Numbers as a person reads them: durations, counts, shares, money. Knows nothing of what they measure.
+"""Numbers and causes as a person reads them: durations, counts, shares, money. Knows nothing of what they measure.
 
-The timeline words them alike (`js/src/wording/numbers.ts`): `tests/wording_cases.json` is read by the tests of both. So
+The timeline words them alike (`js/src/wording`): `tests/wording_cases.json` is read by the tests of both. So
 that both agree to the last digit, a number is scaled, rounded half up to a whole one, and written digit by digit:
 `format` rounds halves to even in Python, and up in JavaScript.
 """
@@ -8,6 +8,7 @@ that both agree to the last digit, a number is scaled, rounded half up to a whol
 from __future__ import annotations
 
 import math
+import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Final
@@ -21,6 +22,8 @@ _WITHOUT_CENTS: Final = {
     *("PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"),
 }
 _LEAST_DIGITS: Final = 6
+_HTTP_FAULT: Final = re.compile(r"\b([45]\d\d)\b", re.ASCII)
+_LONGEST_CAUSE: Final = 24
 
 
 def format_duration(length: float | timedelta | None) -> str:
@@ -89,6 +92,17 @@ def pluralize(number: int, noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{number:,} {noun[:-1]}ies"
     return f"{number:,} {noun}{'es' if noun.endswith(('s', 'x', 'z', 'ch', 'sh')) else 's'}"
+
+
+def describe_cause(reason: str | None) -> str:
+    """Why a request was made again, in full: ``too many requests (HTTP 429)``, ``timeout``."""
+    if not reason:
+        return "retry"
+    status = _HTTP_FAULT.search(reason)
+    if status is None:
+        return reason.replace("_", " ")[:_LONGEST_CAUSE]
+    code = status[1]
+    return f"{'too many requests' if code == '429' else 'server error' if code >= '500' else 'refused'} (HTTP {code})"
 
 
 def _money_digits(value: float, cents: int) -> int:

@@ -12,6 +12,7 @@
     ├── ConstraintViolationError (RuntimeError) a required worker never succeeded
     ├── AgentExecutionError (RuntimeError)      an agent's model could not answer
     ├── FallbackFailedError (RuntimeError)      a task's own worker failed, and then its fallback
+    ├── ItemsFailedError (RuntimeError)         items of a task failed that runs for each of a list
     ├── ToolExecutionError (RuntimeError)       a handler, or a tool as handler, reported a failure
     ├── MaxIterationsExceededError (RuntimeError)  an agent kept calling tools
     ├── OutputParsingError (ValueError)         no reply fits the output type
@@ -23,6 +24,8 @@
     ├── DeadlineExceededError (TimeoutError)    a model request, a task or a run took too long
     ├── ReplayError (LookupError)               a recording has no answer
     ├── TraceFormatError (ValueError)           a file is no execution trace
+    ├── StoreError (OSError)                    the run store can't be read, or has no such run
+    ├── MissingPackageError (ImportError)       an optional package is not installed
     └── AbsentObjectError (AttributeError)      a pickle holds only the description of what was asked for
 
     RunInterrupted (KeyboardInterrupt)          a person stopped the run
@@ -48,7 +51,9 @@ from ensemble_notebook.errors.execution_errors import (
     DeadlineExceededError,
     FallbackFailedError,
     GuardrailViolationError,
+    ItemsFailedError,
     MaxIterationsExceededError,
+    MissingPackageError,
     OutputParsingError,
     ParallelExecutionError,
     PhaseExecutionError,
@@ -56,6 +61,7 @@ from ensemble_notebook.errors.execution_errors import (
     ReplayError,
     ReviewRejectedError,
     ReviewTimeoutError,
+    StoreError,
     TaskExecutionError,
     ToolExecutionError,
     TraceFormatError,
@@ -63,6 +69,7 @@ from ensemble_notebook.errors.execution_errors import (
 from ensemble_notebook.errors.foreign import RecordedError, make_recorded_error, mask_error
 from ensemble_notebook.errors.origin import (
     add_origin,
+    drop_own_frames,
     find_origin,
     find_place,
     make_users_traceback,
@@ -84,7 +91,9 @@ __all__ = [
     "EnsembleError",
     "FallbackFailedError",
     "GuardrailViolationError",
+    "ItemsFailedError",
     "MaxIterationsExceededError",
+    "MissingPackageError",
     "OutputParsingError",
     "ParallelExecutionError",
     "PhaseExecutionError",
@@ -97,6 +106,7 @@ __all__ = [
     "ReviewRejectedError",
     "ReviewTimeoutError",
     "RunInterrupted",
+    "StoreError",
     "TaskExecutionError",
     "ToolExecutionError",
     "TraceFormatError",
@@ -105,6 +115,7 @@ __all__ = [
     "describe_object",
     "describe_parts",
     "did_you_mean",
+    "drop_own_frames",
     "find_nearest",
     "find_origin",
     "find_place",

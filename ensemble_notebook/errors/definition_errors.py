@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ensemble_notebook.errors.base import EnsembleError
 
@@ -65,6 +65,9 @@ class CircularDependencyError(ValidationError):
         super().__init__([Problem(message, subject, field), *others])
 
 
+_ITEM_HINT: Final = " A task with for_each runs for each item of a list, and fills {item} in by itself."
+
+
 class PromptTemplateError(EnsembleError, ValueError):
     """``{variables}`` without a value (E6).
 
@@ -73,12 +76,12 @@ class PromptTemplateError(EnsembleError, ValueError):
         template: the first text that misses one, whole.
     """
 
-    def __init__(self, missing_variables: Sequence[str], template: str) -> None:
+    def __init__(self, missing_variables: Sequence[str], template: str, advice: str | None = None) -> None:
         self.missing_variables: tuple[str, ...] = tuple(missing_variables)
         self.template = template
         quoted = template if len(template) <= 100 else template[:97] + "..."
         names = ", ".join(f"{{{name}}}" for name in self.missing_variables)
         example = ", ".join(f"{name}=..." for name in self.missing_variables)
-        super().__init__(
-            f"No value for {names} (first in {quoted!r}). Pass {example}, or write {{{{name}}}} for a literal."
-        )
+        advice = advice or f"Pass {example}, or write {{{{name}}}} for a literal."
+        advice += _ITEM_HINT if "item" in self.missing_variables else ""
+        super().__init__(f"No value for {names} (first in {quoted!r}). {advice}")

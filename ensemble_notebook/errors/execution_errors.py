@@ -78,6 +78,20 @@ class FallbackFailedError(EnsembleError, RuntimeError):
         super().__init__(f"{role} failed: {first}. Then the fallback {fallback_role} failed, too: {second}.")
 
 
+class ItemsFailedError(EnsembleError, RuntimeError):
+    """Items of a task failed that runs for each item of a list (E53). The cause is what the first of them failed with.
+
+    Attributes:
+        failures: one for each item that failed, in the order of the items.
+        item_outputs: outputs of the items that were completed, in the order of the items.
+    """
+
+    def __init__(self, message: str, *, failures: Sequence[Any], item_outputs: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.failures: tuple[Any, ...] = tuple(failures)
+        self.item_outputs: tuple[Any, ...] = tuple(item_outputs)
+
+
 class ToolExecutionError(EnsembleError, RuntimeError):
     """A tool failed. A model is told, and the run goes on (E13); only a handler that reports a failure raises it."""
 
@@ -261,5 +275,22 @@ class ReplayError(EnsembleError, LookupError):
     """A recording has no answer to a model request, or is none (E42)."""
 
 
+class MissingPackageError(EnsembleError, ImportError):
+    """Something needs an optional package that is not installed; says which line installs it.
+
+    Args:
+        what: who needs which package, such as "Plots need altair".
+        extra: of this package, which brings the other one.
+    """
+
+    def __init__(self, what: str, *, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f"{what}, which is not installed here: pip install 'ensemble-notebook[{extra}]'")
+
+
 class TraceFormatError(EnsembleError, ValueError):
     """A file is no execution trace, or not a whole one (T12)."""
+
+
+class StoreError(EnsembleError, OSError):
+    """What is asked of the run store is not there, or its file can't be read (T31)."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -17,6 +18,13 @@ _LIBRARIES: Final = tuple(
 )
 _INSTALLED: Final = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _TYPED: Final = ("<ipython-input", "<stdin>")  # code that somebody typed has no file
+
+_SECRET_LITERAL: Final = re.compile(
+    r"((?:(?:api|access|account|auth|private|secret)[_-]?key|(?<![a-z])token|access[_-]?token|secret|passw(?:or)?d"
+    r"|passphrase|credentials?|authorization)[\"']?\]?\s*[=:,]\s*[bfru]{0,2})"
+    r"([\"'])(?:(?!\2)[^\\]|\\.){8,}\2",
+    re.IGNORECASE,
+)
 
 _namers: Final[list[Callable[[str], str | None]]] = []
 
@@ -57,13 +65,35 @@ def add_origin(text: str, error: BaseException) -> str:
 def make_users_traceback(error: BaseException) -> TracebackType | None:
     """The frames of the user's own code that an error came through, without ours: for debuggers."""
     for each in reversed(list(iterate_causes(error))):
-        frames = list(_users_frames(each))
-        shortened: TracebackType | None = None
-        for frame in reversed(frames):
-            shortened = TracebackType(shortened, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-        if shortened is not None:
+        if (shortened := _link(list(_users_frames(each)))) is not None:
             return shortened
     return None
+
+
+def drop_own_frames(error: BaseException) -> None:
+    """Take our frames, and those of whoever called us, out of the traceback of an error and of all behind it.
+
+    A frame keeps all its variables alive, so with ours a failed run would live as long as its error.
+    """
+    waiting, seen = [error], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        waiting += [link for link in (each.__cause__, each.__context__) if link is not None]
+        waiting += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+        frames = list(_frames(each))
+        first = next((place for place, frame in enumerate(frames) if _is_ours(_file(frame))), None)
+        if first is not None:
+            each.__traceback__ = _link([frame for frame in frames[first:] if not _is_ours(_file(frame))])
+
+
+def _link(frames: Sequence[TracebackType]) -> TracebackType | None:
+    linked: TracebackType | None = None
+    for frame in reversed(frames):
+        linked = TracebackType(linked, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return linked
 
 
 def format_short_traceback(error: BaseException) -> list[str]:
@@ -76,11 +106,19 @@ def format_short_traceback(error: BaseException) -> list[str]:
         if frames:
             lines.append("Traceback (most recent call last):")
             summary = traceback.StackSummary.extract((frame.tb_frame, frame.tb_lineno) for frame in frames)
-            lines += [line for entry in summary.format() for line in entry.splitlines()]
+            lines += [_mask_literals(line) for entry in summary.format() for line in entry.splitlines()]
             for file in {_file(frame) for frame in frames}:
                 lines = [line.replace(f'File "{file}"', f'File "{_name_file(file)}"') for line in lines]
         lines += [line for entry in traceback.format_exception_only(each) for line in entry.splitlines()]
     return lines
+
+
+def _mask_literals(line: str) -> str:
+    """A line of code in which no text stands behind a name that says that it is a secret: ``token="***"``.
+
+    Keys that look like keys are masked wherever they are; that the others are secrets, only their names tell.
+    """
+    return _SECRET_LITERAL.sub(r"\1\2***\2", line)
 
 
 def iterate_causes(error: BaseException) -> Iterator[BaseException]:

@@ -49,16 +49,29 @@ def find_llm_fault(value: Any) -> str | None:
 
 @definition
 class Agent(Definition):
-    """Who works on a task: a role, a goal, a model, tools.
+    """An agent works on tasks: it has a role, a goal, a model and tools.
 
-    Fields, checked in this order: `role`, `goal` (not blank), `llm` (a LangChain ``BaseChatModel`` or a spec text;
-    left out: the ensemble's), `max_iterations` (tool calls per task, > 0), `tools`. Then `background` (in the system
-    prompt), `allow_delegation` (it may hand work to the other agents), `verbose` (prompts and replies at INFO),
-    `response_format` (instructions added to the system prompt), `rate_limit` (of its model requests), `max_retries`
-    (of a transiently failing model request), `llm_timeout` (seconds for one model request; None = no limit).
+    ::
+
+        researcher = Agent(role="Researcher", goal="Find facts that can be checked", tools=[search])
+
+    Args:
+        role: the agent's name in prompts and views; not blank.
+        goal: what the agent works towards, for its system prompt; not blank.
+        llm: a LangChain chat model, or a spec: ``"openai:gpt-4o-mini"``, or a mapping with ``model`` and its
+            parameters. Leave it out to use the ensemble's model.
+        background: further text for the system prompt.
+        tools: functions, LangChain tools or retrievers, `AgentTool` objects, or objects with ``@tool`` methods.
+        allow_delegation: whether it may delegate work to the other agents.
+        verbose: whether its prompts and replies are logged, at INFO.
+        max_iterations: the most tool calls per task, at least 1.
+        response_format: instructions about the form of replies, added to the system prompt.
+        rate_limit: limits the model requests of this agent; None: no limit of its own.
+        max_retries: how often a model request is retried after a transient failure, at least 0.
+        llm_timeout: seconds that one model request may take; None: no limit.
 
     Raises:
-        ValidationError: names the field, the value, and what was expected.
+        ValidationError: a field has a wrong value. Names the field, the value, and what was expected.
     """
 
     role: str

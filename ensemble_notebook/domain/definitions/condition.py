@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
 from ensemble_notebook.domain.definitions.output_field import is_same_scalar, to_scalar_text
-from ensemble_notebook.domain.definitions.pattern_search import describe_pattern, is_found
+from ensemble_notebook.domain.definitions.pattern_search import describe_pattern, is_found, read_pattern
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 
 
@@ -25,22 +25,31 @@ class ConditionSource(Definition):
 
 @definition
 class Condition(Definition):
-    """Holds or does not hold once the task `source` has completed; never holds where the source did not complete.
+    """A test of a task's output that decides whether another task, or a phase, runs.
 
-    Fields: `source` (a task or its name; it becomes a dependency), and exactly one test of the source's output:
-    `equals` (the whole text, but for white space around it), `contains` (a part of it), `matches` (a regular
-    expression found in it), `predicate` (a function ``(TaskOutput) -> bool``) or `default=True` (holds when no sibling
-    condition on the same source held). With `field`, a path such as ``"category"`` or ``"address.city"`` into the typed
-    output of the source, the first three look at that value in place of the text, as JSON has it: then `equals` may be
-    a number, True or False, too, and `contains` finds an item of a list. A value that is not there, since it may be
-    missing in the output type, meets no test.
+    A condition is decided once `source` has completed; if `source` did not complete, it does not hold. A task or phase
+    with conditions of which none holds is skipped, which is not a failure. A join of several branches runs with those
+    that ran.
 
-    What has conditions of which none holds is skipped, which is no failure, and a join of several branches runs with
-    those that ran. A predicate that raises, or a search that takes longer than a second (E67), fails the
-    task, or the tasks of the phase, that it guards.
+    ::
+
+        Condition("triage", field="category", equals="billing")
+
+    Args:
+        source: a task or its name. The owner of the condition waits for it.
+        equals: the whole text, ignoring surrounding white space. With `field`, also a number, True or False.
+        contains: a part of the text; with `field`, also an item of a list.
+        matches: a regular expression that is searched for.
+        predicate: a function ``(TaskOutput) -> bool``.
+        default: True for a condition that holds if no other condition on the same source did.
+        field: a path into the typed output of the source, such as ``"address.city"``: `equals`, `contains` and
+            `matches` then test that value, as it is in JSON, and not the text. A value that is missing meets no test.
+
+    Exactly one of `equals`, `contains`, `matches`, `predicate` and `default` is given. A predicate that raises, or a
+    search that takes longer than a second (E67), fails the task, or the tasks of the phase, that has the condition.
 
     Raises:
-        ValidationError: no test or several, a broken regular expression, or a `field` that is no path.
+        ValidationError: there is not exactly one test, a regular expression is broken, or `field` is no path.
     """
 
     TESTS: ClassVar[tuple[str, ...]] = ("equals", "contains", "matches", "predicate", "default")
@@ -88,19 +97,17 @@ class Condition(Definition):
 
     def _compile(self) -> None:
         given: Any = self.matches
-        if given is None or isinstance(given, re.Pattern):
+        if given is None:
             return
         try:
-            self._set("matches", re.compile(given))
-        except (re.error, TypeError, RecursionError, OverflowError) as error:
-            reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
-            message = (
-                f"Condition matches must be a regular expression, and {describe_pattern(given)} is none: {reason}."
-            )
+            self._set("matches", read_pattern(given))
+        except ValueError as error:
+            shown = describe_pattern(given.pattern if isinstance(given, re.Pattern) else given)
+            message = f"Condition matches must be a regular expression, and {shown} {error}."
             raise self._refuse("matches", message) from error
 
     def is_met_by(self, text: str) -> bool:
-        """Whether a test of the text itself holds; `predicate` and `default` look at more than the text."""
+        """Whether a test of the text holds for `text`. For the engine; it tests `predicate` and `default` elsewhere."""
         if self.equals is not None:
             return text.strip() == str(self.equals).strip()
         if self.contains is not None:
@@ -108,7 +115,7 @@ class Condition(Definition):
         return self.matches is not None and is_found(self.matches, text)
 
     def is_met_by_value(self, value: object) -> bool:
-        """Whether a test of `field` holds for the value that is there, one of `read_field`; None meets none."""
+        """Whether the test of a `field` holds for its `value`, as `read_field` returns it. None meets no test."""
         if value is None:
             return False
         if self.equals is not None:
@@ -118,7 +125,7 @@ class Condition(Definition):
         return self.is_met_by(to_scalar_text(value))
 
     def describe(self, source: str) -> str:
-        """Say in words what it tests, where its source goes by this name: ``triage.category equals 'billing'``."""
+        """Describe the condition, with `source` as its name: ``triage.category equals 'billing'``."""
         return f"{source if self.field is None else f'{source}.{self.field}'} {self.test}"
 
     @property

@@ -13,9 +13,15 @@ from ensemble_notebook.domain.outputs.metrics import TokenUsage
 
 @definition
 class CostConfiguration(Definition):
-    """Own rates, used for every model of the run instead of the public price list.
+    """Your own rates. They replace the public price list for every model of the run.
 
-    Fields: `input_rate` and `output_rate`, in `currency` per token, as Decimal, int, float or text.
+    Args:
+        input_rate: the price of one input token, in `currency`; Decimal, int, float or text, at least 0.
+        output_rate: the price of one output token.
+        currency: code of the currency, such as ``"EUR"``.
+
+    Raises:
+        ValidationError: a field has a wrong value.
     """
 
     input_rate: Converted[Decimal, Decimal | float | str]

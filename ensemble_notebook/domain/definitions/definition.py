@@ -6,6 +6,7 @@ Knows no particular definition; `agent`, `task`, `phase` and `ensemble` are writ
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from enum import Enum
@@ -88,6 +89,7 @@ def definition(cls: type[D]) -> type[D]:
     @functools.wraps(init)
     def checked(self: Any, /, *args: Any, **values: Any) -> None:
         placed = dict(zip(places, args, strict=False))
+        values = made.complete_fields(values)
         if problems := find_field_problems(made, args[len(placed) :], values, placed):
             raise ValidationError(problems)
         init(self, **placed, **values)
@@ -159,12 +161,44 @@ def read_settings(definition: Definition) -> dict[str, PlainValue]:
 
     Plan, trace and timeline carry them as they are, so that a field shows in all of them once it is `shown`.
     """
+    kind: Any = type(definition)
+    names, defaults, get_values = _read_fields(kind, are_shown=True)
     settings = {}
-    for each in fields(cast("Any", definition)):
-        value = getattr(definition, each.name)
-        if _SHOW in each.metadata and value not in (None, (), each.default):
-            settings[each.name] = each.metadata[_SHOW](value)
+    for name, default, value in zip(names, defaults, get_values(definition), strict=True):
+        if value is not default and value not in (None, (), default):
+            settings[name] = kind.__dataclass_fields__[name].metadata[_SHOW](value)
     return settings
+
+
+def list_given(definition: Definition) -> list[tuple[str, Any]]:
+    """List the fields that are neither None nor the very object that is their default, with their values, in order."""
+    kind: Any = type(definition)
+    names, defaults, get_values = _read_fields(kind)
+    return [
+        (name, value)
+        for name, default, value in zip(names, defaults, get_values(definition), strict=True)
+        if value is not default and value is not None
+    ]
+
+
+@functools.cache
+def _read_fields(
+    cls: type, *, are_shown: bool = False
+) -> tuple[tuple[str, ...], tuple[Any, ...], Callable[[Any], tuple[Any, ...]]]:
+    """Names and defaults of all fields, or of the settings, and a function that gets their values.
+
+    Kept for each class, since it is asked for each task of each run.
+    """
+    every = [each for each in fields(cast("Any", cls)) if not are_shown or _SHOW in each.metadata]
+    names = tuple(each.name for each in every)
+    return names, tuple(each.default for each in every), _get_all(names)
+
+
+def _get_all(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gets these attributes of an object. That of `operator` is quick, and gives no tuple for one."""
+    if len(names) > 1:
+        return operator.attrgetter(*names)
+    return lambda owner: tuple(getattr(owner, name) for name in names)
 
 
 def get_label(cls: type) -> str:
@@ -186,6 +220,11 @@ class Definition(Pickled):
         """The fields; models, tools and functions are described (E63)."""
         state = super().get_pickled_state()
         return state | {name: describe_parts(word, state[name]) for name, word in _LIVE.items() if name in state}
+
+    @classmethod
+    def complete_fields(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Add to the arguments of the constructor what follows from others, where they leave it out."""
+        return values
 
     def __repr__(self) -> str:
         """The fields that differ from their defaults; models, tools and functions by name (E69)."""
@@ -239,6 +278,8 @@ class Definition(Pickled):
     def _make_tuple(self, field: str) -> None:
         """Copy a sequence to a tuple; a text or a single object where a sequence belongs is refused."""
         value = getattr(self, field)
+        if type(value) is tuple:  # most are, by default; the question below takes long
+            return
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise self._refuse(field, f"{self._label} {field} must be a list or tuple, got {type(value).__name__}.")
         self._set(field, tuple(value))

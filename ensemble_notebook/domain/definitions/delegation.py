@@ -25,20 +25,20 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DelegationRequest(Record):
-    """One wish to delegate, made for every attempt that names a worker and a task (source: 03-domain-model).
+    """A request to delegate, made whenever an agent names a worker and a task.
 
     Attributes:
-        task_id: UUID4; the response has the same.
-        agent_role: of the worker, as its agent spells it.
+        task_id: UUID4; the response has the same one.
+        agent_role: role of the worker.
         task_description: what the worker is to do.
-        scope: bounded context for the worker, which policies may add; shown in its prompt.
+        scope: extra context for the worker's prompt; policies may add to it.
         priority: a hint for policies and views.
-        expected_output_schema: what the worker's answer should look like, as a text; None for the stock one.
-        max_output_retries: corrections of an answer that does not fit the schema, where that is a JSON schema.
-        metadata: for observers.
+        expected_output_schema: what the answer should look like, as text; None for the stock one.
+        max_output_retries: corrections of an answer that does not match the schema, if that is a JSON schema.
+        metadata: for policies and listeners.
 
     Raises:
-        ValidationError: something is of another kind, as a policy may have made it.
+        ValidationError: a field has a wrong type, for example as made by a policy.
     """
 
     agent_role: str
@@ -61,15 +61,15 @@ class DelegationRequest(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DelegationResponse(Record):
-    """What came of a `DelegationRequest`, refusals included.
+    """The result of a `DelegationRequest`, refusals included.
 
     Attributes:
         task_id: of the request.
-        status: FAILURE for refusals and failed workers, PARTIAL where the worker's answer was empty.
+        status: FAILURE for refusals and failed workers, PARTIAL if the worker's answer was empty.
         worker_role: who was asked.
-        raw_output: the worker's text; None where there is none.
-        parsed_output: the value behind it, where there is one.
-        artifacts: what policies or observers attach.
+        raw_output: the worker's text; None if there is none.
+        parsed_output: the typed value; None if there is none.
+        artifacts: values attached by policies or listeners.
         errors: why it failed; empty on success.
         metadata: of the request.
         duration: from the request to the response.
@@ -88,11 +88,11 @@ class DelegationResponse(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class DelegationContext(Record):
-    """What a policy knows beside the request.
+    """What a policy knows besides the request.
 
     Attributes:
         caller_role: who wants to delegate; ``"Manager"`` in the hierarchical workflow.
-        depth: of the delegation that is asked for, from 1.
+        depth: of this delegation, from 1.
         max_depth: the ensemble's `max_delegation_depth`.
         available_roles: who can be asked.
     """
@@ -132,20 +132,38 @@ class DelegationPolicyResult(Record):
 
     @classmethod
     def reject(cls, reason: str) -> DelegationPolicyResult:
-        """No further policy is asked, the worker is not called, and the delegating agent gets the reason."""
+        """Refuse the delegation.
+
+        No further policy is asked, the worker is not called, and the delegating agent gets the reason.
+
+        Args:
+            reason: why.
+        """
         return cls(verdict=PolicyVerdict.REJECT, reason=reason)
 
     @classmethod
     def modify(cls, request: DelegationRequest) -> DelegationPolicyResult:
-        """Go on with this request, which is checked again against the guards and the constraints."""
+        """Go on with another request, which is checked against the guards and the constraints again.
+
+        Args:
+            request: replaces the one that was evaluated.
+        """
         return cls(verdict=PolicyVerdict.MODIFY, request=request)
 
 
 class DelegationPolicy(Protocol):
-    """Asked about every delegation, in order; a plain function ``(request, context)`` will do, too."""
+    """Decides about delegations; each policy is asked, in order.
+
+    A plain function ``(request, context)`` will do, too.
+    """
 
     def evaluate(self, request: DelegationRequest, context: DelegationContext, /) -> DelegationPolicyResult:
-        """Allow, reject or modify; None is an error."""
+        """Allow, reject or modify the request; returning None is an error.
+
+        Args:
+            request: what is to be delegated.
+            context: who asks, and how deep.
+        """
 
 
 PolicyFunction = Callable[

@@ -98,6 +98,16 @@ _CAPTURE_MEANINGS: Final = {
 CaptureModeName = Literal["metadata", "off", "standard", "full"]
 
 
+class ReuseMode(StrEnum):
+    """Whether an output of an earlier run may serve in place of running a task (C34)."""
+
+    AUTO = "auto"
+    NEVER = "never"
+
+
+ReuseModeName = Literal["auto", "never"]
+
+
 class ReviewPolicy(StrEnum):
     """Which tasks without a `review` of their own have a review gate after them (E45)."""
 

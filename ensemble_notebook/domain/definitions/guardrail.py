@@ -10,11 +10,11 @@ from ensemble_notebook.domain.outputs.record import Record
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class GuardrailResult(Record):
-    """What a guardrail says when None or True is not clear enough.
+    """What a guardrail may return if None, True or a text is not clear enough.
 
     Attributes:
         is_success: False stops the task.
-        message: why, for the person and the trace.
+        message: the reason, for the user and the trace.
     """
 
     is_success: bool
@@ -27,7 +27,11 @@ class GuardrailResult(Record):
 
     @classmethod
     def failure(cls, message: str) -> GuardrailResult:
-        """Stop the task."""
+        """Stop the task.
+
+        Args:
+            message: the reason.
+        """
         return cls(is_success=False, message=message)
 
 

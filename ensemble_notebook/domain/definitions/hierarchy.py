@@ -23,11 +23,11 @@ DELEGATE_TASK: Final = "delegate_task"
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ManagedTask(TaskInput):
-    """A task as the manager is told about it; nothing is done of it by then.
+    """A task as the manager is told about it, before any work is done on it. Has the fields of `TaskInput`, too.
 
     Attributes:
         builds_on: names of the tasks whose results it needs.
-        suggested_worker: role of the agent that the task names, if it names one.
+        suggested_worker: role of the agent that the task names; None if it names none.
     """
 
     builds_on: tuple[str, ...] = ()
@@ -35,25 +35,39 @@ class ManagedTask(TaskInput):
 
 
 class ManagerPrompt(Protocol):
-    """How the manager is told about its workers and its tasks; give an object of your own as `manager_prompt`."""
+    """How the manager is told about its workers and tasks. Give an object with these methods as `manager_prompt`."""
 
     def system(self, workers: Sequence[Agent], /) -> str:
-        """The system prompt."""
+        """The system prompt.
+
+        Args:
+            workers: the agents that can be asked.
+        """
 
     def user(self, tasks: Sequence[ManagedTask], /) -> str:
-        """The user prompt; descriptions and expected outputs are resolved."""
+        """The user prompt.
+
+        Args:
+            tasks: to be done, in order; variables in their descriptions and expected outputs are filled in.
+        """
 
 
 @definition
 class HierarchicalConstraints(Definition):
-    """What the manager may and must do (E25). Roles are compared without case and surrounding space.
+    """What the manager of a hierarchical ensemble may and must do (E25).
 
-    Fields: `required_workers` (each needs one successful delegation), `allowed_workers` (if not empty, nobody else may
-    be asked), `max_calls_per_worker` (role -> number > 0), `global_max_delegations` (over all workers; 0: no limit),
-    `required_stages` (lists of roles: everyone in a stage completes once before anybody of the next is asked).
+    Roles are compared without case and surrounding space.
+
+    Args:
+        required_workers: roles; each must complete at least one delegation.
+        allowed_workers: roles that may be asked; empty: all.
+        max_calls_per_worker: the most delegations by role, each at least 1.
+        global_max_delegations: the most delegations over all workers; 0: no limit.
+        required_stages: lists of roles: every worker of a stage must complete once before any of the next stage is
+            asked.
 
     Raises:
-        ValidationError: a cap that is no number > 0, or something that is no list of roles.
+        ValidationError: a field is not of this form. Numbers and roles are checked with the ensemble.
     """
 
     required_workers: Sequence[str] = ()

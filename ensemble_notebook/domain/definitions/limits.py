@@ -5,22 +5,29 @@ Definitions only; the engine keeps the counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition, is_seconds
 
 
 @definition
 class RateLimit(Definition):
-    """At most `requests` model requests in any `period`, evenly spaced: a token bucket with a burst of one (E37).
+    """Allow `requests` model requests per `period`, evenly spaced: a token bucket with a burst of one (E37).
 
-    Fields: `requests` (> 0), `period` and `wait_timeout` (seconds or `timedelta`, kept as seconds). A request that
-    would wait longer than `wait_timeout` fails with `RateLimitTimeoutError`. The object is the bucket's identity: all
-    who hold the same one share it, also across runs.
+    The object is the bucket: everything that holds the same object shares it, across runs too.
+
+    Args:
+        requests: the number of requests, at least 1.
+        period: seconds, or a `timedelta`, which is converted to seconds.
+        wait_timeout: seconds or `timedelta`; a request that would have to wait longer fails with
+            `RateLimitTimeoutError`.
+
+    Raises:
+        ValidationError: a field has a wrong value.
     """
 
     requests: int = field(kw_only=False)
@@ -53,15 +60,25 @@ class RateLimit(Definition):
 
 @definition
 class Budget(Definition):
-    """What may be spent over one run (E36). Every run has an account of its own, so one object limits many (E4).
+    """Limit what one run may spend (E36). Each run has its own account, so one object can be used for many runs (E4).
 
-    Fields: `max_cost` (in the currency of the prices, as Decimal, int, float or text), `max_tokens` (input and output
-    together), `max_llm_calls` (physical requests), at least one of them; `warn_at` (share of a limit at which a
-    `BudgetWarning` is emitted, once); `allow_unknown_cost` (a model without a known price may be used under
-    `max_cost`, uncounted).
+    At least one of the three limits must be set.
+
+    Args:
+        max_cost: in the currency of the prices; Decimal, int, float or text.
+        max_tokens: input and output tokens together.
+        max_llm_calls: physical model requests, retries included.
+        warn_at: the share of a limit, above 0 and at most 1, at which a `BudgetWarning` is emitted, once.
+        allow_unknown_cost: whether models without a known price may be used under `max_cost`; their cost is not
+            counted.
 
     Attributes:
         is_shared: whether all runs that hold this object spend from one account; see `shared`.
+        limits: the limits that are set, by field name.
+        remaining: what is left of each limit. Unless the budget is shared, that is all of it: each run starts anew.
+
+    Raises:
+        ValidationError: a field has a wrong value, or no limit is set.
     """
 
     max_cost: Converted[Decimal | None, Decimal | float | str | None] = converted(default=None)
@@ -86,9 +103,9 @@ class Budget(Definition):
         self._require_bool("allow_unknown_cost")
 
     def shared(self) -> Budget:
-        """Make a budget with these limits and one account: all runs that hold the new object spend from it together.
+        """Make a budget with the same limits and a single account, from which all runs that hold the new object spend.
 
-        Also in runs side by side, on several loops and threads. A copy by `dataclasses.replace` is not shared.
+        This works across concurrent runs, event loops and threads. A copy by `dataclasses.replace` is not shared.
         """
         budget = replace(self)
         budget._set("is_shared", True)
@@ -113,6 +130,12 @@ class Budget(Definition):
         """The limits that are set, by field name."""
         names = ("max_cost", "max_tokens", "max_llm_calls")
         return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+    @property
+    def remaining(self) -> Mapping[str, Decimal | int]:
+        """What is left of each limit now, by field name. Calls in flight are not subtracted."""
+        spent = next((found for find in _spending_finders if (found := find(self)) is not None), Spending())
+        return {name: max(limit - limit.__class__(spent.get_amount(name)), 0) for name, limit in self.limits.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,5 +165,17 @@ class Spending:
         )
 
     def get_amount(self, limit: str) -> Decimal:
-        """Get the part that a limit of a `Budget` is about, by the limit's name: ``"max_tokens"`` is about `tokens`."""
+        """The part that a limit of a `Budget` is about.
+
+        Args:
+            limit: field name of the limit; for ``"max_tokens"`` the part is `tokens`.
+        """
         return Decimal(getattr(self, limit.removeprefix("max_")))
+
+
+_spending_finders: Final[list[Callable[[Budget], Spending | None]]] = []
+
+
+def register_spending_finder(find: Callable[[Budget], Spending | None]) -> None:
+    """Let `Budget.remaining` call `find` for what is spent of a budget; the accounts are in a layer above."""
+    _spending_finders.append(find)

@@ -15,9 +15,9 @@ class MemoryEntry(Record):
     """One thing remembered.
 
     Attributes:
-        text: what.
-        created_at: when, UTC; None where nobody knows, as for documents that others put into a vector store.
-        metadata: where it came from: ``task``, ``agent``, ``run_id``, and what the store's user adds.
+        text: what is remembered.
+        created_at: when, in UTC; None if unknown, as for documents that others put into a vector store.
+        metadata: where it came from: ``task``, ``agent``, ``run_id``, and whatever the user of the store adds.
     """
 
     text: str
@@ -26,15 +26,29 @@ class MemoryEntry(Record):
 
 
 class MemoryStore(Protocol):
-    """Where entries are kept. Both methods may be plain or async; plain ones are called on a worker thread."""
+    """A store for memory entries. Both methods may be plain or async; plain ones are called on a worker thread."""
 
     def store(self, scope: str, entry: MemoryEntry, /) -> object:
-        """Keep an entry."""
+        """Keep an entry.
+
+        Args:
+            scope: where.
+            entry: what; its secrets are masked.
+        """
 
     def retrieve(
         self, scope: str, query: str, limit: int, /
     ) -> Sequence[MemoryEntry] | Awaitable[Sequence[MemoryEntry]]:
-        """At most `limit` entries of the scope that fit the query, best first."""
+        """Find entries of a scope.
+
+        Args:
+            scope: where to look.
+            query: the text that entries should fit.
+            limit: the most entries.
+
+        Returns:
+            The best entries first.
+        """
 
 
 MemoryKind = Literal["short_term", "long_term", "entity"]

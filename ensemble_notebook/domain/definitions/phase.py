@@ -16,12 +16,18 @@ from ensemble_notebook.domain.wording import pluralize
 
 @definition
 class PhaseReview(Definition):
-    """A look at a phase once its tasks have completed (E28).
+    """A review of a phase once its tasks have completed (E28).
 
-    Fields: `by` (a task that reads the outputs of the phase, or those of its own `context`, and answers ``APPROVE``,
-    ``RETRY: feedback``, ``RETRY task: feedback`` or ``REJECT: reason``; or a plain or async function ``(ReviewRequest)
-    -> ReviewDecision``), `max_retries` (how often the phase may be done again), `on_exhausted` (what a wish to retry
-    means after that: fail rejects the phase, keep goes on with its last outputs and a warning).
+    Args:
+        by: the reviewer. Either a plain or async function ``(ReviewRequest) -> ReviewDecision``, or a task, which reads
+            the outputs of the phase (or of its own `context`) and answers ``APPROVE``, ``RETRY: feedback``, ``RETRY
+            task: feedback`` or ``REJECT: reason``.
+        max_retries: how often the phase may be sent back, at least 0.
+        on_exhausted: what another retry means after that: ``"fail"`` rejects the phase, ``"keep"`` goes on with its
+            last outputs and a warning.
+
+    Raises:
+        ValidationError: a field has a wrong value.
     """
 
     by: Task | ReviewHandler = field(kw_only=False)
@@ -54,14 +60,18 @@ class PhaseFields(TypedDict, total=False):
 
 @definition
 class Phase(Definition):
-    """A workstream. It starts when every phase in `after` has completed; inside, its tasks follow `workflow`.
+    """A named group of tasks. It starts once all phases in `after` have completed. Phases are not nested.
 
-    Fields: `name` (not blank, unique in the ensemble), `tasks` (at least one), `workflow` (None: the ensemble's),
-    `after` (phases or their names; a name may refer forward), `when` (a `Condition` or a list of which any may hold),
-    `review` (a `PhaseReview`, or its reviewer alone: a task or a function). Phases are not nested.
+    Args:
+        name: unique in the ensemble; not blank.
+        tasks: at least one.
+        workflow: how the tasks follow each other, ``"sequential"`` or ``"parallel"``; None: as in the ensemble.
+        after: phases, or names of phases, also of later ones.
+        when: a `Condition`, or a list of them; the phase runs if any holds.
+        review: a `PhaseReview`, or just its reviewer: a task or a function.
 
     Raises:
-        ValidationError: names the field, the value, and what was expected.
+        ValidationError: a field has a wrong value. Names the field, the value, and what was expected.
     """
 
     name: str
@@ -76,7 +86,13 @@ class Phase(Definition):
 
     @classmethod
     def of(cls, name: str, /, *tasks: Task, **fields: Unpack[PhaseFields]) -> Phase:
-        """A phase from its tasks."""
+        """Make a phase of these tasks: ``Phase.of("draft", write, edit, after=["research"])``.
+
+        Args:
+            name: unique in the ensemble.
+            *tasks: at least one.
+            **fields: all other fields of a `Phase`.
+        """
         return cls(name=name, tasks=tasks, **fields)
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from ensemble_notebook.domain.definitions.definition import Converted, Definition, converted, definition
 from ensemble_notebook.domain.definitions.enums import OnTimeout, OnTimeoutName, ReviewTiming, ReviewTimingName
@@ -25,16 +25,16 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ReviewDecision(Record):
-    """The answer to a `ReviewRequest`.
+    """The answer to a `ReviewRequest`. Make one with `approve`, `edit`, `retry`, `reject` or `exit_early`.
 
     Attributes:
-        verdict: what is to happen.
-        text: the edited text, the feedback of a retry, or the reason of a rejection; else empty.
-        addressed: of a retry of a phase that is not meant for all of its tasks: pairs of a task's name and what that
-            task is to do better. `text` says the same in lines.
+        verdict: the kind of decision.
+        text: the edited text, the feedback of a retry, or the reason of a rejection; otherwise empty.
+        addressed: for a retry of only some tasks of a phase: pairs of task name and feedback. `text` has the same as
+            lines.
 
     Raises:
-        ValidationError: the text is none.
+        ValidationError: a text is not a string.
     """
 
     verdict: Verdict
@@ -55,16 +55,23 @@ class ReviewDecision(Record):
 
     @classmethod
     def edit(cls, text: str) -> ReviewDecision:
-        """Go on with this text in place of what was shown."""
+        """Go on, with another text in place of what was shown.
+
+        Args:
+            text: the new text.
+        """
         return cls(verdict=Verdict.EDIT, text=text)
 
     @classmethod
     def retry(cls, feedback: str | Mapping[str, str]) -> ReviewDecision:
-        """Do it again; the feedback goes into the next attempt as ``## Revision Instructions`` (E46).
+        """Do it again; the feedback is added to the next prompt as ``## Revision Instructions`` (E46).
 
         Args:
-            feedback: for all; or, in the review of a phase, names of its tasks with what each is to do better. Those
-                tasks and the ones that depend on them are done again, the others keep their outputs.
+            feedback: a text for all, or, for a phase, names of tasks with the feedback for each. Those tasks and the
+                ones that depend on them are done again, the others keep their outputs.
+
+        Raises:
+            ValidationError: the mapping is empty.
         """
         if not isinstance(feedback, Mapping):
             return cls(verdict=Verdict.RETRY, text=feedback)
@@ -75,7 +82,11 @@ class ReviewDecision(Record):
 
     @classmethod
     def reject(cls, reason: str) -> ReviewDecision:
-        """The task or phase fails for this reason; a tool call is answered with it."""
+        """Fail the task or phase. If a tool call was reviewed, the model gets the reason as the result of the call.
+
+        Args:
+            reason: why.
+        """
         return cls(verdict=Verdict.REJECT, text=reason)
 
     @classmethod
@@ -107,20 +118,21 @@ ReviewSubject = Literal["task", "output", "tool", "question", "phase"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ReviewRequest(Record):
-    """What a review handler gets.
+    """What a review handler is asked.
 
     Attributes:
-        subject: what is looked at: a ``"task"`` about to start, the ``"output"`` of one, a ``"tool"`` call about to be
-            made, a ``"question"`` that an agent asks, or a completed ``"phase"``.
-        task, phase: names, where it belongs to one.
-        agent: role of who did or will do it.
+        subject: what is reviewed: ``"task"``, about to start; ``"output"`` of a task; ``"tool"``, a call about to be
+            made; ``"question"`` of an agent; or a completed ``"phase"``.
         text: what is shown: the description, the output, the arguments of the tool call, the question, or the outputs
             of the phase.
+        task: name of the task, if it is about one.
+        phase: name of the phase, if it is about one, or the task is in one.
+        agent: role of the agent that did or will do the work.
         tool: name of the tool; None for other subjects.
-        verdicts: the decisions that make sense here, the first one being the plain "go on".
-        timeout: seconds until `on_timeout` decides; None waits for ever.
+        verdicts: the decisions that make sense here; the first one is the plain "go on".
+        timeout: seconds until `on_timeout` decides; None waits forever.
         on_timeout: what happens then.
-        tasks: names of the tasks that the feedback of a retry may address; empty where it is for one task anyway.
+        tasks: names of the tasks that a retry may address; empty where there is only one.
     """
 
     subject: ReviewSubject
@@ -135,15 +147,31 @@ class ReviewRequest(Record):
     tasks: tuple[str, ...] = ()
 
 
+class ReviewAnswer(NamedTuple):
+    """What a reviewer decided, or `on_timeout` in place of one who did not answer in time.
+
+    `is_kept` where that was in an earlier run, and nobody was asked now.
+    """
+
+    decision: ReviewDecision
+    is_timeout: bool = False
+    is_kept: bool = False
+
+
 ReviewHandler = Callable[[ReviewRequest], ReviewDecision | Awaitable[ReviewDecision]]
 
 
 @definition
 class Review(Definition):
-    """A review gate of one task (E45).
+    """A review gate of a task: a person, or the `review_handler`, is asked (E45).
 
-    Fields: `timing` (before | during | after; *during* asks before every tool call of the task), `timeout` (seconds
-    that a person has; None waits for ever), `on_timeout` (exit_early | continue | fail).
+    Args:
+        timing: ``"before"`` the task, ``"after"`` it, or ``"during"``, which asks before every tool call.
+        timeout: seconds to answer; None waits forever.
+        on_timeout: ``"exit_early"``, ``"continue"`` or ``"fail"``.
+
+    Raises:
+        ValidationError: a field has a wrong value.
     """
 
     timing: Converted[ReviewTiming, ReviewTiming | ReviewTimingName] = converted(

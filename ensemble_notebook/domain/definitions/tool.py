@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Final, Protocol
 
-from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.outputs.record import Record, fill_slots_directly
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.errors import EnsembleError
 
@@ -24,12 +24,12 @@ TOOL_NAME: Final = re.compile(r"[A-Za-z0-9_]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ToolResult(Record):
-    """What a tool or a handler gives back when a plain text is not enough.
+    """What a tool or handler may return if a plain text is not enough. Make one with `ok` or `failure`.
 
     Attributes:
         output: the text for the model.
-        is_success: False for a failure that the model is told about as ``Error: ...``.
-        error_message: the reason of a failure, else None.
+        is_success: False for a failure; the model then gets ``Error: ...``.
+        error_message: the reason of a failure; None for a success.
         structured_output: any value for programs, kept beside the text.
     """
 
@@ -40,38 +40,61 @@ class ToolResult(Record):
 
     @classmethod
     def ok(cls, output: str, structured_output: Any = None) -> ToolResult:
-        """A success."""
+        """A success.
+
+        Args:
+            output: the text for the model.
+            structured_output: any value for programs.
+        """
         return cls(output=output, structured_output=structured_output)
 
     @classmethod
     def failure(cls, error_message: str | None = None) -> ToolResult:
-        """A failure, told to the model as ``Error: {error_message}``; without a message, that the tool failed."""
+        """A failure.
+
+        Args:
+            error_message: the model gets ``Error: {error_message}``; None: a stock message.
+        """
         return cls(output="", is_success=False, error_message=error_message)
 
 
 class AgentTool(Protocol):
-    """The smallest tool: a name, a description and ``execute`` from text to text."""
+    """The smallest tool: a name, a description, and ``execute`` from text to text.
+
+    Attributes:
+        name: letters, digits and underscores.
+        description: what the model is told about the tool.
+    """
 
     name: str
     description: str
 
     def execute(self, text: str, /) -> ToolResult | str | None:
-        """Do the work; None is an empty success."""
+        """Do the work.
+
+        Args:
+            text: what the model asks for.
+
+        Returns:
+            The result; None is a success without a text.
+        """
 
 
+@fill_slots_directly
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class TaskInput(Record):
-    """What a handler gets (E2).
+    """What a handler or an input guardrail is given (E2).
 
     Attributes:
         name: the task's name.
-        description: resolved.
-        expected_output: resolved.
-        context: the outputs it reads, in the order of its ``context``.
+        description: with its variables filled in.
+        expected_output: with its variables filled in.
+        context: the outputs that the task reads, in the order of its ``context``.
         inputs: all template variables of the run; read only.
         attempt: number of this attempt, from 1.
-        feedback: what reviews and guardrails wanted to be different so far, oldest first (E46).
-        previous: what the task produced last, where it was sent back; else None.
+        feedback: what reviews and guardrails have asked for so far, oldest first (E46).
+        previous: what the task produced last, if it was sent back; otherwise None.
+        item: with `for_each`, the current item; otherwise None (E53).
     """
 
     name: str
@@ -82,6 +105,7 @@ class TaskInput(Record):
     attempt: int = 1
     feedback: tuple[str, ...] = ()
     previous: str | None = None
+    item: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

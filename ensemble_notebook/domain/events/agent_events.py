@@ -12,10 +12,14 @@ from ensemble_notebook.domain.seams.event import Event, event
 
 @event
 class TurnStarted(Event):
-    """One round of the agent loop: a model reply and the tool calls it asks for. `iteration` counts from 1.
+    """A turn of the agent loop begins: a model reply, and the tool calls that it asks for.
 
-    A correction of a structured output (E16) is a round, too; `prompt` is what it asks, else empty. `is_fallback` where
-    a fallback agent is at work.
+    Attributes:
+        agent: role.
+        iteration: number of the turn, from 1.
+        is_fallback: whether a fallback agent works.
+        is_correction: whether the turn asks to correct a structured output (E16).
+        prompt: what the correction asks; otherwise empty.
     """
 
     agent: str
@@ -27,14 +31,26 @@ class TurnStarted(Event):
 
 @event
 class TurnEnded(Event):
-    """The round is over."""
+    """A turn is over.
+
+    Attributes:
+        status: OK, ERROR or CANCELLED.
+    """
 
     status: SpanStatus
 
 
 @event
 class LlmCallStarted(Event):
-    """A reply is asked for. `model` is the name as requested, `provider` who serves it, where known."""
+    """A model is asked for a reply.
+
+    Attributes:
+        agent: role.
+        model: its name, as requested.
+        provider: who serves it; None if unknown.
+        max_attempts: the most requests that are made.
+        is_scripted: whether the model follows a script.
+    """
 
     agent: str
     model: str
@@ -45,21 +61,36 @@ class LlmCallStarted(Event):
 
 @event
 class LlmAttemptStarted(Event):
-    """One physical request; its span is a child of the call's. `attempt` counts from 1."""
+    """A physical request starts. Its span is a child of the call's.
+
+    Attributes:
+        attempt: its number, from 1.
+    """
 
     attempt: int
 
 
 @event
 class LlmToken(Event):
-    """A piece of streamed text, in the span of the call."""
+    """A piece of a streamed reply, in the span of the call.
+
+    Attributes:
+        text: the piece; concatenated, the pieces are the reply.
+    """
 
     text: str
 
 
 @event
 class LlmAttemptEnded(Event):
-    """A physical request is over; the leaf that carries usage, also when it failed (T2)."""
+    """A physical request is over. Usage is counted here, for failed requests too (T2).
+
+    Attributes:
+        attempt: its number, from 1.
+        status: OK, ERROR or CANCELLED.
+        usage: its tokens.
+        error: the exception, if it failed.
+    """
 
     attempt: int
     status: SpanStatus
@@ -69,7 +100,14 @@ class LlmAttemptEnded(Event):
 
 @event
 class LlmCallRetried(Event):
-    """Attempt number `attempt` failed for `reason` (``"429"``, ...); the next one follows after `delay_s` seconds."""
+    """An attempt failed, and another one follows.
+
+    Attributes:
+        attempt: number of the failed attempt.
+        delay_s: seconds until the next one.
+        reason: why, in short, such as ``"429"``.
+        error: the exception.
+    """
 
     attempt: int
     delay_s: float
@@ -79,7 +117,17 @@ class LlmCallRetried(Event):
 
 @event
 class LlmCallCompleted(Event):
-    """The reply. `model` is the name that the provider gave; `time_to_first_token_s` is None when not streamed."""
+    """A model has replied.
+
+    Attributes:
+        text: of the reply.
+        tool_calls: that it asks for.
+        usage: tokens of the successful request; of a reused reply, as in the earlier run.
+        model: its name, as the provider gave it; None if it gave none.
+        finish_reason: as the provider gave it.
+        time_to_first_token_s: seconds; None if the reply was not streamed.
+        reused: whether the reply is from an earlier run, so that no request was made.
+    """
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -87,11 +135,17 @@ class LlmCallCompleted(Event):
     model: str | None
     finish_reason: str | None
     time_to_first_token_s: float | None
+    reused: bool = False
 
 
 @event
 class LlmCallFailed(Event):
-    """No reply, retries included; `status` is ERROR, CANCELLED, or SKIPPED where the budget let no request through."""
+    """There is no reply, after all retries.
+
+    Attributes:
+        error: the exception.
+        status: ERROR, CANCELLED, or SKIPPED if the budget allowed no request.
+    """
 
     error: BaseException
     status: SpanStatus
@@ -99,7 +153,14 @@ class LlmCallFailed(Event):
 
 @event
 class ToolCallStarted(Event):
-    """A requested tool call begins. `arguments` is the text of its JSON, as the model wrote it where known."""
+    """A requested tool call begins.
+
+    Attributes:
+        agent: role.
+        tool: name of the tool.
+        tool_call_id: as in the model's reply.
+        arguments: JSON text, as the model wrote it if that is known.
+    """
 
     agent: str
     tool: str
@@ -111,8 +172,15 @@ class ToolCallStarted(Event):
 class ToolCallCompleted(Event):
     """A tool call is over.
 
-    `result` is the text that the model got; `error` what the tool raised, if it did; `structured_output` the value that
-    a `ToolResult` had beside its text.
+    Attributes:
+        tool: name of the tool.
+        tool_call_id: as in the model's reply.
+        status: OK, ERROR, SKIPPED or CANCELLED.
+        outcome: how it ended; None if it was cancelled.
+        result: the text that the model got.
+        error: what the tool raised; None if it raised nothing.
+        structured_output: the value that a `ToolResult` had beside its text.
+        reused: whether the answer is from an earlier run, so that the tool was not called.
     """
 
     tool: str
@@ -122,3 +190,4 @@ class ToolCallCompleted(Event):
     result: str
     error: BaseException | None = None
     structured_output: Any = None
+    reused: bool = False

@@ -1,4 +1,4 @@
-"""The events of what else happens in a task: delegations, reviews, guardrails, memory, waits, budgets."""
+"""The events of delegations, reviews, guardrails, memory, waits and budgets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from ensemble_notebook.domain.seams.event import Event, event
 
 @event
 class DelegationStarted(Event):
-    """An agent asks another one to work, in the span of the tool call by which it asks (E23)."""
+    """An agent delegates work to another one, in the span of the tool call that asked for it (E23).
+
+    Attributes:
+        delegator: role of the agent that asks.
+        depth: of the delegation, from 1.
+        request: as the agent made it.
+    """
 
     delegator: str
     depth: int
@@ -21,7 +27,13 @@ class DelegationStarted(Event):
 
 @event
 class DelegationCompleted(Event):
-    """The worker has answered. `request` is what the worker got, after policies; `output` is its task's."""
+    """The worker has answered.
+
+    Attributes:
+        request: as the worker got it, after all policies.
+        response: what the delegating agent is told.
+        output: of the worker's task.
+    """
 
     request: DelegationRequest
     response: DelegationResponse
@@ -30,7 +42,14 @@ class DelegationCompleted(Event):
 
 @event
 class DelegationFailed(Event):
-    """Refused by a guard or a policy (`error` is None), failed, or cancelled; `status` is ERROR or CANCELLED."""
+    """A delegation was refused by a guard or a policy, failed, or was cancelled.
+
+    Attributes:
+        request: as far as policies have changed it.
+        response: what the delegating agent is told.
+        status: ERROR or CANCELLED.
+        error: the exception; None for a refusal.
+    """
 
     request: DelegationRequest
     response: DelegationResponse
@@ -40,16 +59,26 @@ class DelegationFailed(Event):
 
 @event
 class ReviewRequested(Event):
-    """A person, or what stands for one, is asked; the span lasts until `ReviewAnswered`."""
+    """A review begins. Its span lasts until `ReviewAnswered`.
+
+    Attributes:
+        request: what is asked.
+    """
 
     request: ReviewRequest
 
 
 @event
 class ReviewAnswered(Event):
-    """The answer. `decision` is None where there was none: nobody answered in time and that fails, or the run stopped.
+    """A review is over.
 
-    `is_timeout` where `on_timeout` decided.
+    Attributes:
+        decision: None if there is none: the timeout has passed and counts as a failure, or the run was stopped.
+        waited_s: seconds since the request.
+        is_timeout: whether `on_timeout` decided.
+        status: OK, ERROR, CANCELLED, or SKIPPED if the run closed or the budget was used up meanwhile.
+        error: the exception, if the review failed.
+        reused: whether the answer is from an earlier run, so that nobody was asked.
     """
 
     decision: ReviewDecision | None
@@ -57,11 +86,17 @@ class ReviewAnswered(Event):
     is_timeout: bool = False
     status: SpanStatus = SpanStatus.OK
     error: BaseException | None = None
+    reused: bool = False
 
 
 @event
 class GuardrailStarted(Event):
-    """A guardrail looks at the input or the output of a task. `kind` is ``"input"`` or ``"output"`` (E18)."""
+    """A guardrail checks the input or the output of a task (E18).
+
+    Attributes:
+        kind: ``"input"`` or ``"output"``.
+        name: of the function.
+    """
 
     kind: str
     name: str
@@ -69,7 +104,13 @@ class GuardrailStarted(Event):
 
 @event
 class GuardrailEnded(Event):
-    """It has passed (OK), or stopped the task (ERROR) for a reason; `error` is what it raised, if it did."""
+    """A guardrail is done.
+
+    Attributes:
+        status: OK if the task may go on, ERROR if it was stopped.
+        message: the reason, if it was stopped.
+        error: the exception, if the guardrail raised one.
+    """
 
     status: SpanStatus
     message: str = ""
@@ -78,9 +119,12 @@ class GuardrailEnded(Event):
 
 @event
 class MemoryStarted(Event):
-    """A scope of the memory is read or written. `operation` is ``"retrieve"`` or ``"store"`` (E44).
+    """A scope of the memory is read or written (E44).
 
-    `store_kind` is ``"short_term"``, ``"long_term"`` or ``"entity"``.
+    Attributes:
+        operation: ``"retrieve"`` or ``"store"``.
+        scope: its name.
+        store_kind: ``"short_term"``, ``"long_term"`` or ``"entity"``.
     """
 
     operation: str
@@ -90,7 +134,13 @@ class MemoryStarted(Event):
 
 @event
 class MemoryEnded(Event):
-    """`count` entries were found or written."""
+    """A scope of the memory was read or written.
+
+    Attributes:
+        status: OK or ERROR.
+        count: entries that were found or written.
+        error: the exception, if it failed.
+    """
 
     status: SpanStatus
     count: int
@@ -99,9 +149,13 @@ class MemoryEnded(Event):
 
 @event
 class WaitStarted(Event):
-    """Something has to wait. `cause` is ``"rate_limit"`` or ``"budget"``, inside a model call, or ``"startup"``.
+    """Something has to wait.
 
-    A startup belongs to the run: a model is loaded, fetched or started, once for all tasks (E57). `subject` says which.
+    A startup belongs to the run: a model is loaded, downloaded or started, once for all tasks (E57).
+
+    Attributes:
+        cause: ``"rate_limit"`` or ``"budget"``, inside a model call, or ``"startup"``.
+        subject: what is started; empty for other causes.
     """
 
     cause: str
@@ -110,7 +164,14 @@ class WaitStarted(Event):
 
 @event
 class WaitEnded(Event):
-    """The wait is over, after `waited_s` seconds."""
+    """A wait is over.
+
+    Attributes:
+        cause: as in `WaitStarted`.
+        waited_s: seconds.
+        status: ERROR if it was given up.
+        error: why.
+    """
 
     cause: str
     waited_s: float
@@ -120,12 +181,21 @@ class WaitEnded(Event):
 
 @event
 class RateLimitWaited(WaitEnded):
-    """A wait for a rate limit is over; ERROR when it would have been longer than the limit's `wait_timeout` (E37)."""
+    """A wait for a rate limit is over.
+
+    It is an ERROR if it would have taken longer than the limit's `wait_timeout` (E37).
+    """
 
 
 @event
 class BudgetWarning(Event):
-    """A share `warn_at` of some limit is spent or reserved; once per budget (E36)."""
+    """The share `warn_at` of some limit is spent or reserved; emitted once per budget (E36).
+
+    Attributes:
+        message: which limit, in words.
+        spent: so far.
+        budget: whose limit it is.
+    """
 
     message: str
     spent: Spending

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from decimal import Decimal
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, PhaseStatus, RunStatus, SpanStatus
 from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.outputs.chat_message import ChatMessage
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.seams.event import Event, event
@@ -14,9 +16,18 @@ from ensemble_notebook.domain.seams.event import Event, event
 
 @event
 class RunStarted(Event):
-    """A run begins. `inputs` are the template variables as text.
+    """A run begins.
 
-    `replayed_from` is the name of the recording that answers in place of models; None where models are asked (E42).
+    Attributes:
+        name: of the ensemble; None if it has none.
+        workflow: of the ensemble.
+        inputs: the template variables as text.
+        max_concurrency: the most tasks at the same time; None: no limit.
+        budget: of the run; None: no limit.
+        capture_mode: how much is recorded.
+        agents: all who take part.
+        replayed_from: name of the recording that answers in place of models; None if models are asked (E42).
+        resumed_from: id of the run that this one resumes; None if there is none.
     """
 
     name: str | None
@@ -27,11 +38,18 @@ class RunStarted(Event):
     capture_mode: CaptureMode = CaptureMode.OFF
     agents: tuple[PlannedAgent, ...] = ()
     replayed_from: str | None = None
+    resumed_from: str | None = None
 
 
 @event
 class PlanMade(Event):
-    """What is going to happen. The ids are those of the spans that will come: of ``plan.tasks``, of ``plan.phases``."""
+    """The plan of the run.
+
+    Attributes:
+        plan: what is going to happen.
+        task_span_ids: of the spans to come, in the order of ``plan.tasks``.
+        phase_span_ids: likewise, in the order of ``plan.phases``.
+    """
 
     plan: ExecutionPlan
     task_span_ids: tuple[str, ...]
@@ -40,21 +58,35 @@ class PlanMade(Event):
 
 @event
 class Noted(Event):
-    """Something that a person watching should know, e.g. that the local model is being started."""
+    """Something that a person watching should know, for example that the local model is being started.
+
+    Attributes:
+        message: a sentence.
+    """
 
     message: str
 
 
 @event
 class Warned(Event):
-    """Something is odd but no reason to stop; also logged."""
+    """Something is unusual, but no reason to stop. It is also logged.
+
+    Attributes:
+        message: a sentence.
+    """
 
     message: str
 
 
 @event
 class RunEnded(Event):
-    """The last event of every run."""
+    """The last event of every run.
+
+    Attributes:
+        status: how it ended.
+        exit_reason: why it ended.
+        error: what the run failed with; None if it did not fail.
+    """
 
     status: RunStatus
     exit_reason: ExitReason
@@ -63,7 +95,13 @@ class RunEnded(Event):
 
 @event
 class NestedRunStarted(Event):
-    """A run begins inside a function that this run has called; what follows in its span is its work (E52)."""
+    """A function called by this run has started a run of its own. Its work follows inside this span (E52).
+
+    Attributes:
+        name: of the nested run.
+        nested_run_id: its id.
+        workflow: of its ensemble.
+    """
 
     name: str
     nested_run_id: str
@@ -72,7 +110,13 @@ class NestedRunStarted(Event):
 
 @event
 class NestedRunEnded(Event):
-    """It has ended, or nobody waits for it any more: then `run_status` is None, and what is open inside is over."""
+    """A nested run has ended, or nobody waits for it any more; then whatever is still open inside counts as over.
+
+    Attributes:
+        status: of the span.
+        run_status: of the nested run; None if nobody waited for its end.
+        error: what it failed with.
+    """
 
     status: SpanStatus
     run_status: RunStatus | None = None
@@ -81,12 +125,17 @@ class NestedRunEnded(Event):
 
 @event
 class PhaseStarted(Event):
-    """The last predecessor of a phase has completed."""
+    """A phase begins: the last of the phases that it waited for has completed."""
 
 
 @event
 class PhaseEnded(Event):
-    """Every task of a phase is resolved. `is_cancelled` where it was cut short: the run was stopped or closed."""
+    """Every task of a phase is completed, failed, skipped or cancelled.
+
+    Attributes:
+        status: of the phase.
+        is_cancelled: whether it was cut short because the run was stopped or closed.
+    """
 
     status: PhaseStatus
     is_cancelled: bool = False
@@ -94,10 +143,13 @@ class PhaseEnded(Event):
 
 @event
 class PhaseRetried(Event):
-    """A review sent a phase back: `tasks` are done once more, in attempt number `attempt`, with the feedback (E28).
+    """A review sent a phase back (E28).
 
-    `tasks` are those that the feedback addresses, and what depends on them; empty in files of older versions, where it
-    was always all of them.
+    Attributes:
+        attempt: number of the next attempt, from 2.
+        feedback: of the review.
+        tasks: those that are done again: the ones that the feedback names, and all that depend on them. Empty in files
+            of older versions, where all tasks were done again.
     """
 
     attempt: int
@@ -107,17 +159,25 @@ class PhaseRetried(Event):
 
 @event
 class PhaseSkipped(Event):
-    """A phase will not run."""
+    """A phase will not run.
+
+    Attributes:
+        reason: why, in words.
+    """
 
     reason: str
 
 
 @event
 class TaskStarted(Event):
-    """A task begins; `queued_s` is how long it was ready and had to wait for a free place.
+    """A task begins. Delegated work is a task, too, in the span of its delegation.
 
-    Work that was delegated is a task, too, in the span of its delegation: it is not in the plan, `index` and `total`
-    are None.
+    Attributes:
+        agent: role of who does it.
+        description: with its variables filled in.
+        index: position in the plan, from 0; None for delegated work.
+        total: number of tasks in the plan; None for delegated work.
+        queued_s: seconds that the task was ready and waited for a free place.
     """
 
     agent: str
@@ -128,20 +188,45 @@ class TaskStarted(Event):
 
 
 @event
+class ItemsListed(Event):
+    """The items of a task with `for_each` are known. Each item is a task in its span (E53).
+
+    Attributes:
+        count: how many.
+    """
+
+    count: int
+
+
+@event
 class TaskInputPrepared(Event):
-    """The prompts of a task, as the model gets them; empty system prompt for a handler."""
+    """The prompts of a task, as the model gets them.
+
+    Attributes:
+        system_prompt: empty for a handler.
+        user_prompt: with everything that the task reads.
+        context: names of the tasks whose outputs are in it.
+        build_s: seconds that it took to make the prompts; None in files of 0.1.0.
+        earlier: prompts and replies of the conversation that the task continues (E55), sent between the two prompts.
+    """
 
     system_prompt: str
     user_prompt: str
     context: tuple[str, ...]
+    build_s: float | None = None
+    earlier: tuple[ChatMessage, ...] = ()
 
 
 @event
 class TaskRetried(Event):
-    """A task is done once more, as attempt number `attempt` (E30, E45, E51).
+    """A task is done once more (E30, E45, E51).
 
-    `cause` is who sent it back with the feedback, ``"review"`` or ``"guardrail"``, or ``"error"`` where its handler
-    failed; then `error` says with what, and the attempt follows after `delay_s` seconds.
+    Attributes:
+        attempt: number of the next attempt.
+        feedback: what should be different; empty after an error.
+        cause: who sent it back: ``"review"`` or ``"guardrail"``, or ``"error"`` if its handler failed.
+        delay_s: seconds until the attempt.
+        error: what the handler failed with.
     """
 
     attempt: int
@@ -153,9 +238,14 @@ class TaskRetried(Event):
 
 @event
 class TaskFellBack(Event):
-    """The task's own worker, `replaced`, has finally failed, and `agent` takes over (E31).
+    """The task's own agent has finally failed, and the fallback takes over (E31).
 
-    What follows in this task is its work. `replaced` is empty in files of older versions.
+    What follows in this task is the fallback's work.
+
+    Attributes:
+        agent: role of the fallback.
+        error: what the agent failed with.
+        replaced: role of the agent that failed; empty in files of older versions.
     """
 
     agent: str
@@ -167,9 +257,10 @@ class TaskFellBack(Event):
 class TaskCompleted(Event):
     """A task has its output.
 
-    `duration` is the union of the intervals in which the task, or agents on its behalf, worked or waited for a model, a
-    tool, a limit or a person: not its queue, not a startup, not the time in which it was over until its phase was sent
-    back (E50). It is the output's, too; None in files of 0.1.0.
+    Attributes:
+        output: as it goes to the tasks that read it.
+        duration: how long the task, or agents on its behalf, worked or waited for a model, a tool, a limit or a person
+            (E50). Without its queue, startups, and the time between the attempts of its phase. None in files of 0.1.0.
     """
 
     output: TaskOutput
@@ -177,8 +268,47 @@ class TaskCompleted(Event):
 
 
 @event
+class TaskReused(TaskCompleted):
+    """A task takes over its output from an earlier run, and does not run (C34). Has the fields of `TaskCompleted`, too.
+
+    Attributes:
+        source_run_id: the run that did the work.
+        reason: why its output could be reused, in words.
+        saved_tokens: what the work took then; None if unknown.
+        saved_cost: likewise, in `currency`.
+        currency: code of the currency; None without a cost.
+        saved_ms: how long the work took then, in milliseconds.
+    """
+
+    source_run_id: str
+    reason: str
+    saved_tokens: int | None = None
+    saved_cost: Decimal | None = None
+    currency: str | None = None
+    saved_ms: float = 0.0
+
+
+@event
+class TaskNotReused(Event):
+    """Reuse was asked for, but a task has to run (C34).
+
+    Attributes:
+        reason: why, in words.
+    """
+
+    reason: str
+
+
+@event
 class TaskFailed(Event):
-    """A task ended without output; `status` is ERROR or CANCELLED, `duration` as of `TaskCompleted`."""
+    """A task ended without an output.
+
+    Attributes:
+        agent: role of who did it.
+        error: the exception.
+        status: ERROR or CANCELLED.
+        duration: as for `TaskCompleted`.
+    """
 
     agent: str
     error: BaseException
@@ -188,7 +318,12 @@ class TaskFailed(Event):
 
 @event
 class TaskSkipped(Event):
-    """A task will not run, or not go on; `duration` as of `TaskCompleted`, None where it has never run."""
+    """A task will not run, or not go on.
+
+    Attributes:
+        reason: why, in words.
+        duration: as for `TaskCompleted`; None if it has never run.
+    """
 
     reason: str
     duration: timedelta | None = None

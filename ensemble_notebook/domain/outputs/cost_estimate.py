@@ -24,6 +24,10 @@ class Range(Generic[Number]):
         """Both together."""
         return Range(self.low + other.low, self.high + other.high)
 
+    def times(self, count: Range[int]) -> Range[Number]:
+        """As often as that: the least of it at the least, the most at the most."""
+        return Range(self.low * count.low, self.high * count.high)
+
     def __str__(self) -> str:
         return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
 
@@ -42,6 +46,7 @@ class TaskEstimate(Record):
         llm_calls: replies that are asked for.
         input_tokens, output_tokens: of all of them.
         cost: None where the model's price is unknown.
+        tasks: of the ensemble that does it, where one does; the sums above are theirs.
     """
 
     name: str
@@ -51,6 +56,14 @@ class TaskEstimate(Record):
     input_tokens: Range[int] = NO_CALLS
     output_tokens: Range[int] = NO_CALLS
     cost: Range[Decimal] | None = None
+    tasks: tuple[TaskEstimate, ...] = ()
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """The models whose price is unknown."""
+        if self.tasks:
+            return tuple(model for task in self.tasks for model in task.unpriced)
+        return (self.model or "",) if self.cost is None else ()
 
     @property
     def total_tokens(self) -> Range[int]:
@@ -103,7 +116,7 @@ class CostEstimate(Record):
     @property
     def unpriced(self) -> tuple[str, ...]:
         """The models whose price is unknown, once each."""
-        return tuple(dict.fromkeys(task.model or "" for task in self.tasks if task.cost is None))
+        return tuple(dict.fromkeys(model for task in self.tasks for model in task.unpriced))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and dicts, ready for JSON; costs as text, since they are exact."""
@@ -111,9 +124,7 @@ class CostEstimate(Record):
             "currency": self.currency,
             "unpriced": list(self.unpriced),
             "total": _to_dict(self),
-            "tasks": [
-                {"name": task.name, "agent": task.agent, "model": task.model, **_to_dict(task)} for task in self.tasks
-            ],
+            "tasks": [_task_to_dict(task) for task in self.tasks],
         }
 
     def __str__(self) -> str:
@@ -129,6 +140,11 @@ def _cost_text(cost: Range[Decimal], currency: str) -> str:
 
 def _add_ranges(ranges: Iterable[Range[int]]) -> Range[int]:
     return sum(ranges, NO_CALLS)
+
+
+def _task_to_dict(task: TaskEstimate) -> dict[str, Any]:
+    inside = {"tasks": [_task_to_dict(each) for each in task.tasks]} if task.tasks else {}
+    return {"name": task.name, "agent": task.agent, "model": task.model, **_to_dict(task), **inside}
 
 
 def _to_dict(estimate: TaskEstimate | CostEstimate) -> dict[str, Any]:

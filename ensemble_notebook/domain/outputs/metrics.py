@@ -12,9 +12,11 @@ class TokenUsage:
     """Tokens of one physical model request, as the provider counts them.
 
     Attributes:
-        input_tokens: includes cached ones.
-        output_tokens: includes reasoning ones.
-        cache_read_tokens, cache_write_tokens, reasoning_tokens: subsets; None where the provider does not say.
+        input_tokens: includes cached tokens.
+        output_tokens: includes reasoning tokens.
+        cache_read_tokens: part of the input that was read from a cache; None if the provider does not say.
+        cache_write_tokens: part of the input that was written to a cache; likewise.
+        reasoning_tokens: part of the output; likewise.
         source: who counted: ``"provider"``, or ``"scripted"`` for the deterministic counts of a scripted model.
     """
 
@@ -31,20 +33,27 @@ NO_USAGE = TokenUsage(input_tokens=0, output_tokens=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """Sums over the leaf requests of a task or a run (T2).
+    """Sums over all model requests and other leaves of a task or a run (T2).
 
     Attributes:
-        input_tokens, output_tokens, total_tokens: the known part of the sums; None where models were asked and nothing
-            is known, 0 where none was (E64).
-        tokens_complete: False when some request's tokens are unknown.
-        llm_call_count: model calls of which a request was sent; `llm_attempt_count` counts the requests behind them.
+        input_tokens: the known part of the sum; None if models were asked and nothing is known, 0 if none was (E64).
+        output_tokens: likewise.
+        total_tokens: input and output together.
+        tokens_complete: False if the tokens of some request are unknown.
+        llm_call_count: model calls that sent at least one request.
+        llm_attempt_count: the physical requests of these calls.
         tool_call_count: executed tool calls.
-        delegation_count: delegations that were asked for, refused ones included.
-        memory_retrieve_count, memory_store_count: memory operations.
-        llm_latency, tool_time, prompt_build_time, memory_time, human_wait_time: sums of durations; what runs side by
-            side adds up. A tool's time is its own: without what it delegates or asks a person.
-        cost: the known part in `currency`; None when no request's price is known.
-        cost_complete: False when some request's price is unknown.
+        delegation_count: requested delegations, refused ones included.
+        memory_retrieve_count: reads from the memory.
+        memory_store_count: writes to the memory.
+        llm_latency: time of all model requests. This and the other times add up work that ran concurrently.
+        tool_time: time of all tools, without what they delegate or ask a person.
+        prompt_build_time: time to make prompts.
+        memory_time: time of all memory operations.
+        human_wait_time: time spent waiting for people.
+        cost: the known part, in `currency`; None if no request's price is known.
+        currency: code of the currency; None without a cost.
+        cost_complete: False if the price of some request is unknown.
     """
 
     input_tokens: int | None = 0

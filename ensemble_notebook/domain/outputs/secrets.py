@@ -39,13 +39,13 @@ _AUTHORIZATION: Final = (
     r"((?i:authorization)[\"']?\s*[=:]\s*[\"']?"
     r"(?:(?i:basic|bearer|digest|token|apikey|negotiate) +(?=[\w.~+/=:-]{6})|(?=[\w.~+/=-]{16})))[\w.~+/=:-]+"
 )
-_CLOUD_KEY: Final = (
-    r"((?i:secret_?access_?key|account_?key|shared_?access_?key|client_?secret|sas_?token)" + _VALUE + "={0,2}"
+_CLOUD_NAME: Final = r"(?i:secret_?access_?key|account_?key|shared_?access_?key|client_?secret|sas_?token)"
+_CLOUD_KEY: Final = "(" + _CLOUD_NAME + _VALUE + "={0,2}"
+_PARAMETER_NAME: Final = (
+    r"[?&](?i:api[-_]?key|key|access[-_]?token|token|auth|sig|signature|secret|client[-_]?secret|password|pwd"
+    r"|x-amz-signature|x-amz-credential|x-amz-security-token)="
 )
-_PARAMETER: Final = (
-    r"([?&](?i:api[-_]?key|key|access[-_]?token|token|auth|sig|signature|secret|client[-_]?secret|password|pwd"
-    r"|x-amz-signature|x-amz-credential|x-amz-security-token)=)[^&#\s\"'<>*][^&#\s\"'<>]*"
-)
+_PARAMETER: Final = "(" + _PARAMETER_NAME + r")[^&#\s\"'<>*][^&#\s\"'<>]*"
 _LABELLED: Final = {
     "Bearer ": r"(Bearer )[A-Za-z0-9._~+/=-]{16,}",
     "://": r"(://)[^/?#\s@\"'<>]+(?=@)",
@@ -61,7 +61,15 @@ _RULES: Final = (
     *((hint, re.compile(rf"(?<![A-Za-z0-9])()(?:{shape})")) for hint, shape in _SHAPES.items()),
     *((hint, re.compile(shape)) for hint, shape in _LABELLED.items()),
 )
+# In place of the hints that nearly every text has.
+_SIGNS: Final = {
+    "=": _PARAMETER_NAME.removesuffix("=") + '(?:=|":)',  # or the name of a value, in JSON
+    "://": r"://[^/?#\s@]+@",
+    **dict.fromkeys(("ecret", "SECRET", "ccount", "ACCOUNT", "ccess", "ACCESS", "as_token", "AS_TOKEN"), _CLOUD_NAME),
+}
 _SHORTEST: Final = 8
+_LONGEST: Final = 10_000
+_LONGEST_KNOWN: Final = 4_000
 
 _protected: Final[dict[str, None]] = {}
 
@@ -101,11 +109,33 @@ def protect_named(values: Mapping[str, Any]) -> None:
 
 def mask(text: str) -> str:
     """The text with every protected value and everything that looks like a key replaced by ``***`` (T7)."""
+    # A run has the same text in several events, and the same prompt for many tasks.
+    return _mask_once(text, tuple(_protected)) if len(text) <= _LONGEST_KNOWN else _mask(text)
+
+
+@functools.lru_cache(maxsize=512)
+def _mask_once(text: str, _values: tuple[str, ...]) -> str:
+    """The same for a text that may come again; anew when there are other protected values."""
+    return _mask(text)
+
+
+def _mask(text: str) -> str:
     for value in _sort_protected_values():
         text = text.replace(value, MASK)
     for pattern in _find_matching_rules(text):
         text = pattern.sub(rf"\1{MASK}", text)
     return text
+
+
+def mask_start(text: str, length: int) -> str:
+    """The first `length` characters of a text, or fewer, masked, at a cost that does not grow with the text.
+
+    A secret that goes on past them is recognised by what comes after, so no part of it is left.
+    """
+    if len(text) <= length:
+        return mask(text)
+    masked = mask(text[: length + _LONGEST])
+    return masked[: max(0, min(length, len(masked) - min(_LONGEST, len(text) - length)))]
 
 
 def mask_named(name: str, text: str) -> str:
@@ -135,6 +165,19 @@ def mask_repr(cls: C) -> C:
 
     kind.__repr__ = shown
     return cls
+
+
+def list_signs() -> tuple[str, ...]:
+    """Regular expressions for other engines than `re`: where none is found, nothing looks like a key.
+
+    None of them needs a character that JSON writes in another way, so they find what is in JSON, too.
+    """
+    return tuple(dict.fromkeys(_SIGNS.get(hint) or re.escape(hint) for hint, _ in _RULES))
+
+
+def list_protected() -> tuple[str, ...]:
+    """The values that are masked wherever they appear."""
+    return tuple(_protected)
 
 
 def has_secret(text: str) -> bool:

@@ -1,13 +1,15 @@
-"""Agents for tasks that name none (E2): derived from the first verb of the description, without a model call."""
+"""Derives agents for tasks that name none (E2), from the first verb of the description and without a model call."""
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Final
 
 from ensemble_notebook.domain.definitions.agent import Agent
 
 HANDLER_ROLE: Final = "Handler"
+ENSEMBLE_ROLE: Final = "Ensemble"
 
 _ROLES: Final = {
     "Researcher": "research find search gather collect investigate explore discover look survey list",
@@ -54,12 +56,17 @@ def derive_role(description: str) -> str:
     return "Agent"
 
 
+@functools.lru_cache(maxsize=1024)  # most tasks share a few roles
 def make_role_slug(role: str) -> str:
-    """A role as a part of names: lower-case ASCII letters, digits and underscores; ``"task"`` where it has none."""
+    """A role as part of names: lower-case ASCII letters, digits and underscores; ``"task"`` if nothing remains."""
     return re.sub(r"[^a-z0-9]+", "_", role.lower()).strip("_") or "task"
 
 
 def derive_agent(description: str) -> Agent:
     """Derive the agent of an agentless task. Its goal is that of its role: the user prompt has the task's text."""
-    role = derive_role(description)
+    return _make_agent(derive_role(description))
+
+
+@functools.cache  # one for each role: agents are immutable, and a cell may have thousands of tasks
+def _make_agent(role: str) -> Agent:
     return Agent(role=role, goal=_GOALS[role])

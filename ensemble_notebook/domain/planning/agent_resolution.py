@@ -1,6 +1,6 @@
-"""The agents of one run: the variables in their texts filled in (E6).
+"""The agents of one run: fills in the variables in their texts (E6).
 
-Everything that the engine and the views are told has the resolved agents; definitions keep the declared ones.
+The engine and all views see the resolved agents; definitions keep the declared ones.
 """
 
 from __future__ import annotations
@@ -23,11 +23,7 @@ def list_agent_texts(agent: Agent) -> Iterator[str]:
 
 
 class AgentResolver:
-    """Makes the agents of one run; each declared agent is one of them, however often it stands in the ensemble.
-
-    Args:
-        inputs: of the run. Variables without a value are left as they are.
-    """
+    """Makes the agents of one run. A declared agent becomes one resolved agent, however often it is used."""
 
     def __init__(self, inputs: Mapping[str, Any]) -> None:
         self._inputs = inputs

@@ -5,17 +5,20 @@ See docs/contract/engine.md#plan.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
 from ensemble_notebook.domain.definitions.definition import PlainValue, read_settings
-from ensemble_notebook.domain.definitions.templates import render
-from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.definitions.item_list import Items, describe_count
+from ensemble_notebook.domain.definitions.nested_ensemble import fill_inputs
+from ensemble_notebook.domain.definitions.templates import hide_item, render
+from ensemble_notebook.domain.outputs.record import Record, change_record, fill_slots_directly
 from ensemble_notebook.domain.outputs.secrets import mask_values
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph, PhaseNode, TaskNode
+from ensemble_notebook.domain.planning.known_items import NONE_KNOWN, KnownItems
 from ensemble_notebook.domain.seams.views import make_mime_bundle
 
 
@@ -30,6 +33,7 @@ class PlannedAgent(Record):
     allow_delegation: bool
 
 
+@fill_slots_directly
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PlannedTask(Record):
     """One row of the plan, with everything a view needs to show it before it runs.
@@ -37,7 +41,9 @@ class PlannedTask(Record):
     `when` are its conditions in words, such as ``triage contains 'urgent'``; it runs when any of them holds.
     `settings` are the fields of the task that are shown as they were declared, where they differ from their defaults:
     trace and timeline take them from here. `max_retries` is how often each of its model requests may be sent again, or
-    its handler tried again; None in files of older versions.
+    its handler tried again; None in files of older versions. `for_each` is where the items come from that it runs for,
+    in words, and None where it runs once; `item_count` is how many there are, None as long as nobody knows (E53).
+    `nested` is the plan of the ensemble that does it (E54).
     """
 
     name: str
@@ -51,11 +57,21 @@ class PlannedTask(Record):
     expected_output: str = ""
     settings: Mapping[str, PlainValue] = field(default_factory=dict)
     max_retries: int | None = None
+    for_each: str | None = None
+    item_count: int | None = None
+    nested: ExecutionPlan | None = None
+
+    @property
+    def times(self) -> str:
+        """How often it runs, behind its name: ``x 12``, ``x ?``; empty for once."""
+        if self.for_each is None:
+            return ""
+        return f"x {'?' if self.item_count is None else format(self.item_count, ',')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ExecutionPlan(Record):
-    """Made before anything runs, kept with the output.
+    """The plan of a run, made before anything runs.
 
     Attributes:
         groups: task names level by level; the tasks of a level depend only on earlier levels.
@@ -64,8 +80,8 @@ class ExecutionPlan(Record):
         estimated_rounds: number of levels.
         critical_path: task names of one longest chain.
         tasks: one row per task, in order of declaration.
-        phases: phase name -> names of the phases that it waits for, in order of declaration; empty for flat ensembles.
-        phase_settings: phase name -> its ``when`` and ``review`` in words, where it has them.
+        phases: phase name -> names of the phases that it waits for, in order of declaration; empty without phases.
+        phase_settings: phase name -> its ``when`` and ``review`` in words, if it has them.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -89,21 +105,7 @@ class ExecutionPlan(Record):
             "max_parallelism": self.max_parallelism,
             "estimated_rounds": self.estimated_rounds,
             "critical_path": list(self.critical_path),
-            "tasks": [
-                {
-                    "name": task.name,
-                    "agent": task.agent,
-                    "phase": task.phase,
-                    "description": task.description,
-                    "context": list(task.context),
-                    "depends_on": list(task.depends_on),
-                    "llm": task.llm,
-                    "when": list(task.when),
-                    "max_retries": task.max_retries,
-                    "settings": dict(task.settings),
-                }
-                for task in self.tasks
-            ],
+            "tasks": [_task_to_plain(task) for task in self.tasks],
             "phases": [
                 {"name": name, "after": list(after), "settings": dict(self.phase_settings.get(name, {}))}
                 for name, after in self.phases.items()
@@ -115,22 +117,46 @@ class ExecutionPlan(Record):
         return make_mime_bundle("plan", self)
 
 
+def _task_to_plain(task: PlannedTask) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "agent": task.agent,
+        "phase": task.phase,
+        "description": task.description,
+        "context": list(task.context),
+        "depends_on": list(task.depends_on),
+        "llm": task.llm,
+        "when": list(task.when),
+        "max_retries": task.max_retries,
+        "for_each": task.for_each,
+        "item_count": task.item_count,
+        "settings": dict(task.settings),
+        "ensemble": None if task.nested is None else task.nested._to_plain(),
+    }
+
+
 def sort_topologically(edges: Sequence[Sequence[int]]) -> list[int]:
     """Kahn's algorithm: ``edges[i]`` are the predecessors of node i; nodes on or behind a cycle are left out."""
     waiting = [len(predecessors) for predecessors in edges]
-    successors: list[list[int]] = [[] for _ in edges]
-    for node, predecessors in enumerate(edges):
+    # The successors of all nodes stand in one list: thousands of small lists set off the garbage collector, which takes
+    # ten times as long as the sorting where much else is alive, such as a large cell.
+    counts = [0] * len(edges)
+    for predecessors in edges:
         for predecessor in predecessors:
-            successors[predecessor].append(node)
-    queue = deque(node for node, count in enumerate(waiting) if count == 0)
-    order = []
-    while queue:
-        node = queue.popleft()
-        order.append(node)
-        for successor in successors[node]:
+            counts[predecessor] += 1
+    ends = list(accumulate(counts))
+    starts = ends.copy()
+    successors = [0] * sum(counts)
+    for node in range(len(edges) - 1, -1, -1):
+        for predecessor in edges[node]:
+            starts[predecessor] -= 1
+            successors[starts[predecessor]] = node
+    order = [node for node, count in enumerate(waiting) if count == 0]
+    for node in order:  # grows meanwhile
+        for successor in successors[starts[node] : ends[node]]:
             waiting[successor] -= 1
             if waiting[successor] == 0:
-                queue.append(successor)
+                order.append(successor)
     return order
 
 
@@ -148,8 +174,15 @@ def find_cycle(edges: Sequence[Sequence[int]]) -> list[int] | None:
 
 
 def list_task_predecessors(node: TaskNode) -> tuple[int, ...]:
-    """List the tasks that a task waits for: those it reads, those its conditions test, its predecessor in a chain."""
-    return tuple(dict.fromkeys([*node.context, *node.sources, *(() if node.after is None else (node.after,))]))
+    """List the tasks that a task waits for.
+
+    Those it reads, the one whose items it runs for, those its conditions test, its predecessor in a chain.
+    """
+    after = () if node.after is None else (node.after,)
+    if not node.context and not node.sources and node.item_source is None:
+        return after
+    items = () if node.item_source is None else (node.item_source,)
+    return tuple(dict.fromkeys([*node.context, *items, *node.sources, *after]))
 
 
 def list_phase_predecessors(phase: PhaseNode) -> tuple[int, ...]:
@@ -182,8 +215,10 @@ def build_gated_edges(graph: Graph) -> list[tuple[int, ...]]:
     return edges
 
 
-def make_plan(graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({})) -> ExecutionPlan:
-    """Make the plan of a valid graph; `inputs` fill the variables in its texts."""
+def make_plan(
+    graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({}), items: KnownItems = NONE_KNOWN
+) -> ExecutionPlan:
+    """Make the plan of a valid graph; `inputs` fill the variables in its texts, `items` are those that are known."""
     count, edges = len(graph.tasks), build_gated_edges(graph)
     height = [0] * len(edges)
     longest = [-1] * len(edges)
@@ -203,13 +238,38 @@ def make_plan(graph: Graph, inputs: Mapping[str, Any] = MappingProxyType({})) ->
         max_parallelism=max((len(group) for group in groups), default=0),
         estimated_rounds=len(groups),
         critical_path=tuple(reversed(path)),
-        tasks=tuple(_plan_task(node, graph, inputs) for node in graph.tasks),
+        tasks=tuple(_plan_task(node, graph, inputs, items) for node in graph.tasks),
         phases={
             phase.name: tuple(graph.phases[each].name for each in list_phase_predecessors(phase))
             for phase in graph.phases
         },
         phase_settings={phase.name: _plan_phase_settings(phase, graph) for phase in graph.phases},
     )
+
+
+def fill_plan(plan: ExecutionPlan, graph: Graph, inputs: Mapping[str, Any]) -> ExecutionPlan:
+    """The plan of a graph that was made without inputs, with these in its texts; no items of the graph are known."""
+    tasks = tuple(_fill_task(planned, node, inputs) for planned, node in zip(plan.tasks, graph.tasks, strict=True))
+    return change_record(plan, {"tasks": tasks})
+
+
+def _fill_task(planned: PlannedTask, node: TaskNode, inputs: Mapping[str, Any]) -> PlannedTask:
+    description, expected_output = _find_texts(node)
+    changes = {
+        "agent": render(node.role, inputs),
+        "description": render(description, inputs),
+        "expected_output": render(expected_output, inputs),
+        "nested": None if node.nested is None else make_plan(node.nested, _fill_inner(node, inputs)),
+    }
+    return change_record(planned, changes)
+
+
+def _find_texts(node: TaskNode) -> tuple[str, str]:
+    """Find the description and expected output of a task, with what stands for an item, which is filled in later."""
+    description, expected_output = node.task.description, node.task.expected_output
+    if node.task.for_each is None:
+        return description, expected_output
+    return hide_item(description), hide_item(expected_output)
 
 
 def _plan_phase_settings(phase: PhaseNode, graph: Graph) -> dict[str, PlainValue]:
@@ -224,20 +284,41 @@ def _find_max_retries(node: TaskNode) -> int:
     return 0 if node.agent is None else node.agent.max_retries
 
 
-def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any]) -> PlannedTask:
+def _plan_task(node: TaskNode, graph: Graph, inputs: Mapping[str, Any], items: KnownItems) -> PlannedTask:
+    source = _describe_item_source(node, graph)
+    description, expected_output = _find_texts(node)
     return PlannedTask(
         name=node.name,
         agent=render(node.role, inputs),
         phase=graph.get_phase_name(node),
-        description=render(node.task.description, inputs),
+        description=render(description, inputs),
         context=graph.get_context_names(node),
         depends_on=tuple(graph.tasks[index].name for index in list_task_predecessors(node)),
         llm=None if node.llm is None else describe_llm(node.llm),
         when=tuple(_describe_condition(graph.conditions[number], graph) for number in node.when),
-        expected_output=render(node.task.expected_output, inputs),
-        settings=read_settings(node.task),
+        expected_output=render(expected_output, inputs),
+        settings=read_settings(node.task) if source is None else {"for_each": source, **read_settings(node.task)},
         max_retries=_find_max_retries(node),
+        for_each=source,
+        item_count=len(items[node.index]) if node.index in items else None,
+        nested=None if node.nested is None else make_plan(node.nested, _fill_inner(node, inputs)),
     )
+
+
+def _fill_inner(node: TaskNode, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The inputs of the ensemble that does a task; what the task will read is not known yet."""
+    inner: Any = node.task.ensemble
+    return {**inner.inputs, **fill_inputs(node.task.inputs, inputs)}
+
+
+def _describe_item_source(node: TaskNode, graph: Graph) -> str | None:
+    """Where the items of a task come from: a task by its name, ``{input}``, or how many were given (E53)."""
+    if node.item_source is not None:
+        return graph.tasks[node.item_source].name
+    source = node.task.for_each
+    if isinstance(source, Items):
+        return describe_count(len(source))
+    return source if isinstance(source, str) else None
 
 
 def _describe_condition(node: ConditionNode, graph: Graph) -> str:

@@ -1,7 +1,7 @@
-"""Definitions resolved into a graph of numbered nodes: names given, agents found, references followed.
+"""Resolves definitions into a graph of numbered nodes: names are given, agents found, references followed.
 
-The one place that knows how a list of tasks becomes an order. Everything after it (rules, plan, scheduler, views)
-speaks of nodes by number or name.
+Only this module knows how a list of tasks becomes an order. Everything after it (rules, plan, scheduler, views) refers
+to nodes by number or name.
 """
 
 from __future__ import annotations
@@ -15,15 +15,24 @@ from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import Workflow
+from ensemble_notebook.domain.definitions.item_list import Items
+from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.review import explain_answers
 from ensemble_notebook.domain.definitions.task import Task
-from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE, derive_agent, derive_role, make_role_slug
+from ensemble_notebook.domain.definitions.templates import find_input_name
+from ensemble_notebook.domain.planning.agent_derivation import derive_agent
+from ensemble_notebook.domain.planning.task_names import find_role_of_nobody, name_tasks
 from ensemble_notebook.errors import Pickled, Problem, describe_parts, did_you_mean, get_state
 
 DEFAULT_LLM: Final = "local"
 
-_VERBS: Final = {"context": "reads", "when": "has a condition on", "after": "comes after"}
+_VERBS: Final = {
+    "context": "reads",
+    "when": "has a condition on",
+    "after": "comes after",
+    "for_each": "runs for each item of",
+}
 _ANSWERS: Final = frozenset({"APPROVE", "RETRY", "REJECT"})
 
 
@@ -36,15 +45,16 @@ class ConditionNode(Pickled):
     source: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+# Not frozen: one is made for each task, and setting the fields of a frozen one takes twice as long.
+@dataclass(slots=True, eq=False)
 class TaskNode(Pickled):
     """One task in its place.
 
     Attributes:
         index: position among all tasks, from 0.
         name: unique in the graph.
-        agent: who works on it, derived where the task names none; None for a handler.
-        llm: the model object or spec that is used; None for a handler.
+        agent: who works on it, derived where the task names none; None for a handler and for an ensemble.
+        llm: the model object or spec that is used; None where there is no agent.
         fallback: who takes over where that agent fails, or None.
         fallback_llm: the model of the fallback; None where there is none.
         phase: index of its phase, or None in a flat graph.
@@ -53,6 +63,8 @@ class TaskNode(Pickled):
         after: index of the task that must have been *resolved* before a chained one starts; None for the first.
         when: numbers of its conditions, of which one must hold; it runs unconditionally where there are none.
         sources: indices of the tasks that its conditions test, in order.
+        item_source: index of the task for whose items it runs; None where they come from elsewhere, or it runs once.
+        nested: of the ensemble that does it, where one does; None, too, where that would be too deep (E54).
     """
 
     index: int
@@ -68,6 +80,8 @@ class TaskNode(Pickled):
     fallback_llm: Any = None
     when: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
+    item_source: int | None = None
+    nested: Graph | None = None
 
     def get_pickled_state(self) -> dict[str, Any]:
         """The fields, without the models (E63)."""
@@ -76,14 +90,9 @@ class TaskNode(Pickled):
         }
 
     @property
-    def llm_key(self) -> object:
-        """The same for nodes that use the same model."""
-        return get_llm_key(self.llm)
-
-    @property
     def role(self) -> str:
-        """The agent's role, or ``"Handler"``."""
-        return HANDLER_ROLE if self.agent is None else self.agent.role
+        """The agent's role, or ``"Handler"``, or ``"Ensemble"``."""
+        return find_role_of_nobody(self.task) if self.agent is None else self.agent.role
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +122,7 @@ class PhaseNode(Pickled):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TeamMember(Pickled):
-    """Somebody of a team: an agent, its model, and its role as it was declared, whatever the run makes of it (E6)."""
+    """A member of a team: an agent, its model, and its role as declared, before variables are filled in (E6)."""
 
     agent: Agent
     llm: Any
@@ -156,25 +165,31 @@ class Graph(Pickled):
 
 
 def get_llm_key(llm: Any) -> object:
-    """Get what tells one model from another: spec texts by value, objects by identity."""
+    """A key that identifies a model: specs by value, objects by identity."""
     return llm if isinstance(llm, str) else id(llm)
 
 
-def build_graph(ensemble: EnsembleDefinition) -> Graph:
-    """Resolve an ensemble. Never raises: what can't be resolved is left out and listed in ``problems``."""
-    return _GraphBuilder(ensemble).build()
+def build_graph(ensemble: EnsembleDefinition, depth: int = 0) -> Graph:
+    """Resolve an ensemble. Never raises: what can't be resolved is left out and listed in ``problems``.
+
+    Args:
+        ensemble: the definition.
+        depth: how many ensembles it is nested in (E54).
+    """
+    return _GraphBuilder(ensemble, depth).build()
 
 
 class _GraphBuilder:
     """Follows the references of one ensemble."""
 
-    def __init__(self, ensemble: EnsembleDefinition) -> None:
+    def __init__(self, ensemble: EnsembleDefinition, depth: int) -> None:
         self._ensemble = ensemble
+        self._depth = depth
         self._groups = [phase.tasks for phase in ensemble.phases] if ensemble.phases else [ensemble.tasks]
         self._phase_of = [number for number, group in enumerate(self._groups) for _ in group]
         tasks = [task for group in self._groups for task in group]
         self._problems: list[Problem] = []
-        self._names = _name_tasks(tasks, self._problems)
+        self._names = name_tasks(tasks, self._problems)
         self._find_task = _make_finder("task", tasks, self._names, self._problems)
         phase_names = [phase.name for phase in ensemble.phases]
         self._find_phase = _make_finder("phase", ensemble.phases, phase_names, self._problems)
@@ -212,6 +227,8 @@ class _GraphBuilder:
             fallback_llm=_resolve_fallback_llm(task, self._ensemble),
             when=when,
             sources=sources,
+            item_source=self._find_item_source(task),
+            nested=self._nest(task),
         )
         self._tasks.append(node)
 
@@ -235,12 +252,21 @@ class _GraphBuilder:
 
     def _add_conditions(self, owner: Task | Phase) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Numbers of an owner's conditions, and the tasks that they test."""
+        if not owner.when:
+            return (), ()
         first = len(self._conditions)
         for item, condition in enumerate(owner.when):
             for source in self._find_task(owner, "when", [condition.source], item):
                 self._conditions.append(ConditionNode(len(self._conditions), condition, source))
         found = self._conditions[first:]
         return tuple(each.index for each in found), tuple(dict.fromkeys(each.source for each in found))
+
+    def _find_item_source(self, task: Task) -> int | None:
+        """Index of the task for whose items this one runs (E53)."""
+        source = task.for_each
+        if source is None or isinstance(source, Items) or (isinstance(source, str) and find_input_name(source)):
+            return None
+        return next(iter(self._find_task(task, "for_each", [source])), None)
 
     def _make_reviewer(self, phase: Phase, index: int, tasks: Sequence[str]) -> TaskNode | None:
         """Make the task that reviews a phase of these tasks; told how to answer, where its own text does not say."""
@@ -263,12 +289,18 @@ class _GraphBuilder:
             after=None,
             fallback=task.fallback,
             fallback_llm=_resolve_fallback_llm(task, self._ensemble),
+            nested=self._nest(task),
         )
+
+    def _nest(self, task: Task) -> Graph | None:
+        """The graph of the ensemble that does a task, where one does."""
+        inner: Any = task.ensemble
+        return None if inner is None or self._depth == MAX_DEPTH else build_graph(inner, self._depth + 1)
 
 
 def _resolve_agent(task: Task, ensemble: EnsembleDefinition) -> tuple[Agent | None, Any]:
     """Who works on a task, and with which model: the task's, the agent's, the ensemble's, else the default (E5)."""
-    if task.handler is not None:
+    if not task.has_agent:
         return None, None
     agent = task.agent or derive_agent(task.description)
     return agent, resolve_llm(agent, ensemble) if task.llm is None else task.llm
@@ -283,34 +315,6 @@ def resolve_llm(agent: Agent, ensemble: EnsembleDefinition) -> Any:
 def _resolve_fallback_llm(task: Task, ensemble: EnsembleDefinition) -> Any:
     """Resolve the model of the agent that takes over; None where nobody does."""
     return None if task.fallback is None else resolve_llm(task.fallback, ensemble)
-
-
-def _name_tasks(tasks: Sequence[Task], problems: list[Problem]) -> list[str]:
-    """Given names, and readable ones from role and position for the others (E2)."""
-    taken: dict[str, Task] = {}
-    for task in tasks:
-        if task.name is not None:
-            if taken.get(task.name, task) is not task:
-                problems.append(Problem(f"Task name {task.name!r} stands twice. Give each task its own.", task, "name"))
-            taken.setdefault(task.name, task)
-    names = []
-    for position, task in enumerate(tasks, start=1):
-        names.append(task.name or _find_free_name(task, position, taken))
-    return names
-
-
-def _find_free_name(task: Task, position: int, taken: dict[str, Task]) -> str:
-    if task.handler is not None:
-        role = HANDLER_ROLE
-    else:
-        role = task.agent.role if task.agent else derive_role(task.description)
-    stem, bump = make_role_slug(role), 1
-    name = f"{stem}_{position}"
-    while name in taken:
-        bump += 1
-        name = f"{stem}_{position}_{bump}"
-    taken[name] = task
-    return name
 
 
 def _make_finder(
@@ -333,6 +337,8 @@ def _make_finder(
             label = f"{type(owner).__name__} {_get_name(owner, by_identity, names)!r}"
             if isinstance(reference, str):
                 hint = did_you_mean(reference, names)
+                if field == "for_each":
+                    hint += f' For an input of the run, write "{{{reference}}}".'
                 message = f"{label}: {field} names {kind} {reference!r}, which is not there.{hint}"
             else:
                 message = (

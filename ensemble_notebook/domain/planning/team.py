@@ -1,4 +1,4 @@
-"""Who can be asked to work by delegation, and what is left of a graph where a manager does the asking (E22, E23)."""
+"""The agents that can be asked to work by delegation, and the graph of a hierarchical ensemble (E22, E23)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,19 @@ def build_team(ensemble: EnsembleDefinition, graph: Graph) -> tuple[TeamMember, 
         if node.agent is not None and node.task.agent is None and normalize_role(node.role) not in taken:
             derived.setdefault(node.role, node.agent)
     return tuple(_make_member(agent, ensemble) for agent in (*named, *derived.values()))
+
+
+def list_agents(ensemble: EnsembleDefinition, graph: Graph) -> list[Agent]:
+    """List the agents to declare for the same effect: the declared ones, else those of the tasks, or the team.
+
+    The team it is where work is delegated: then it matters who could be asked.
+    """
+    named = dict.fromkeys(node.task.agent for node in graph.all_tasks if node.task.agent is not None)
+    if ensemble.agents or not named:
+        return list(dict.fromkeys(ensemble.agents))
+    if ensemble.workflow is Workflow.HIERARCHICAL or any(find_delegators(graph)):
+        return list(dict.fromkeys([*(member.agent for member in build_team(ensemble, graph)), *named]))
+    return list(named)
 
 
 def _make_member(agent: Agent, ensemble: EnsembleDefinition) -> TeamMember:

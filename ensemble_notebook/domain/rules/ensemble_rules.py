@@ -13,9 +13,12 @@ from ensemble_notebook.domain.definitions.output_field import find_field_fault
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.planning.execution_plan import find_cycle, list_phase_predecessors, sort_topologically
 from ensemble_notebook.domain.planning.graph import Graph, TaskNode, build_graph
+from ensemble_notebook.domain.planning.nested_tasks import find_typed_task
 from ensemble_notebook.domain.planning.team import add_team, find_delegators
 from ensemble_notebook.domain.rules.hierarchy_rules import find_hierarchy_problems, find_hierarchy_warnings
+from ensemble_notebook.domain.rules.item_rules import find_for_each_problems, find_item_warnings
 from ensemble_notebook.domain.rules.name_rules import find_lookalike_names
+from ensemble_notebook.domain.rules.nested_rules import find_nested_problems
 from ensemble_notebook.errors import CircularDependencyError, Problem, ValidationError
 
 
@@ -45,12 +48,18 @@ def check_ensemble(ensemble: EnsembleDefinition) -> tuple[Graph, tuple[str, ...]
     problems += _find_conditions_on_own_tasks(graph)
     problems += _find_unknown_fields(graph)
     problems += _find_unfit_reviewers(graph)
+    problems += find_for_each_problems(graph)
     problems += _find_clashing_tools(graph)
     problems += find_lookalike_names(ensemble, graph)
     problems += find_hierarchy_problems(ensemble, graph)
+    problems += find_nested_problems(ensemble, graph, check_ensemble)
     if problems:
         raise ValidationError(problems)
-    warnings = (*_find_unused_agents(ensemble, graph), *find_hierarchy_warnings(ensemble, graph))
+    warnings = (
+        *_find_unused_agents(ensemble, graph),
+        *find_hierarchy_warnings(ensemble, graph),
+        *find_item_warnings(graph),
+    )
     return add_team(ensemble, graph), warnings
 
 
@@ -74,17 +83,22 @@ def _refuse_cycles(graph: Graph, problems: Sequence[Problem]) -> None:
     """Raise the first cycle, named node by node, with the problems found so far beside it."""
     reads = [node.context for node in graph.tasks]
     after = [phase.after for phase in graph.phases]
-    waits = [(*node.context, *node.sources) for node in graph.tasks]
+    items = [() if node.item_source is None else (node.item_source,) for node in graph.tasks]
+    runs_for = [(*node.context, *item) for node, item in zip(graph.tasks, items, strict=True)]
+    waits = [(*edges, *node.sources) for node, edges in zip(graph.tasks, runs_for, strict=True)]
     opens = [list_phase_predecessors(phase) for phase in graph.phases]
     tasks = [(node.name, node.task) for node in graph.tasks]
     phases = [(phase.name, phase.phase) for phase in graph.phases]
     for kind, nodes, edges, field in (
         ("context", tasks, reads, "context"),
+        ("for_each", tasks, runs_for, "for_each"),
         ("phase", phases, after, "after"),
         ("condition", tasks, waits, "when"),
         ("condition", phases, opens, "when"),
     ):
-        cycle = find_cycle(edges)
+        # Without conditions, tasks and phases wait for nothing else than what was looked at before.
+        is_new = kind != "condition" or graph.conditions
+        cycle = find_cycle(edges) if is_new and (kind != "for_each" or any(items)) else None
         if cycle is not None:
             names = [nodes[index][0] for index in cycle]
             raise CircularDependencyError(kind, names, nodes[cycle[0]][1], field, problems)
@@ -118,7 +132,8 @@ def _describe_namesake(agent: Agent, agents: Sequence[Agent]) -> str:
 
 def _find_idle_rate_limit(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
     """Find a rate limit where no task asks a model (E5)."""
-    if ensemble.rate_limit is not None and all(node.llm is None for node in graph.all_tasks):
+    asks = any(node.llm is not None or node.nested is not None for node in graph.all_tasks)
+    if ensemble.rate_limit is not None and not asks:
         message = "The ensemble has a rate_limit, and no task that asks a model: all have handlers. Remove it."
         yield Problem(message, ensemble, "rate_limit")
 
@@ -130,6 +145,10 @@ def _find_late_references(graph: Graph) -> Iterator[Problem]:
         for index in node.context:
             if (message := _explain_too_late(graph, node, graph.tasks[index], "reads", before)) is not None:
                 yield Problem(message, node.task, "context", _find_item(node.task.context, graph.tasks[index]))
+        if node.item_source is not None:
+            source = graph.tasks[node.item_source]
+            if (message := _explain_too_late(graph, node, source, "runs for each item of", before)) is not None:
+                yield Problem(message, node.task, "for_each")
         for index in node.sources:
             if (
                 message := _explain_too_late(graph, node, graph.tasks[index], "has a condition on", before)
@@ -190,10 +209,13 @@ def _find_unknown_fields(graph: Graph) -> Iterator[Problem]:
         path, source = node.condition.field, graph.tasks[node.source]
         if path is None:
             continue
-        output_type, fault = source.task.output_type, None
-        if output_type is not None:
+        typed = find_typed_task(source)
+        output_type, fault = typed.output_type, None
+        if source.task.for_each is not None:
+            fault = "it runs for each item, so its output is a list. Test the whole text, or use a predicate."
+        elif output_type is not None:
             fault = find_field_fault(output_type, path)
-        elif source.task.handler is None:
+        elif typed.has_agent:
             fault = "it has no output_type, so its output is one text. Give it one that has this field."
         if fault is not None:
             message = f"A condition looks at the field {path!r} of task {source.name!r}: {fault}"

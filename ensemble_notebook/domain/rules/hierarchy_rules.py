@@ -49,8 +49,12 @@ def find_hierarchy_problems(ensemble: EnsembleDefinition, graph: Graph) -> Itera
         yield Problem(message, ensemble, "manager_max_iterations")
     for node in graph.tasks:
         if node.agent is None:
-            message = f"Task {node.name!r} has a handler; a manager has its tasks done by agents."
-            yield Problem(message, node.task, "handler")
+            field, what = ("handler", "a handler") if node.nested is None else ("ensemble", "an ensemble")
+            message = f"Task {node.name!r} has {what}; a manager has its tasks done by agents."
+            yield Problem(message, node.task, field)
+        if node.task.for_each is not None:
+            message = f"Task {node.name!r} has a for_each; a manager has each of its tasks done once, by its own plan."
+            yield Problem(f"{message} Use workflow 'parallel', or leave it out.", node.task, "for_each")
     team = build_team(ensemble, graph)
     yield from _find_unfit_roles(team)
     if ensemble.hierarchical_constraints is not None:

@@ -28,7 +28,7 @@ def find_lookalike_names(ensemble: EnsembleDefinition, graph: Graph) -> Iterator
 def _find_lookalikes(kind: str, field: str, names: Iterable[tuple[str, Any]]) -> Iterator[Problem]:
     seen: dict[str, str] = {}
     for name, owner in names:
-        other = seen.setdefault(_make_visible(name), name)
+        other = seen.setdefault(make_visible(name), name)
         if other != name:
             message = (
                 f"{kind} {name!a} differs from {other!a} only in characters that nobody can see. "
@@ -37,9 +37,10 @@ def _find_lookalikes(kind: str, field: str, names: Iterable[tuple[str, Any]]) ->
             yield Problem(message, owner, field)
 
 
-def _make_visible(name: str) -> str:
+def make_visible(name: str) -> str:
+    """Make a name of what can be seen of it, on one line."""
     if name.isascii() and name.isprintable():
-        return _SPACE.sub(" ", name).strip()
+        return " ".join(name.split())
     text = unicodedata.normalize("NFC", name)
     kept = (
         each for each in text if (each not in _BLANK and unicodedata.category(each) not in _INVISIBLE) or each.isspace()

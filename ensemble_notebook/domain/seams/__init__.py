@@ -1,1 +1,1 @@
-"""Protocols between layers: chat models, and the rich display of objects."""
+"""Protocols between layers: chat models, what is remembered of runs, and the rich display of objects."""

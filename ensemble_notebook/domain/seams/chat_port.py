@@ -56,6 +56,7 @@ class ToolAnswer:
         error: what the tool raised, if it did.
         value: for programs, which the tool gave beside its text.
         warning: for the person, where the text has not all that the tool gave.
+        is_kept: whether an earlier run had it, and no tool was called now.
     """
 
     text: str
@@ -63,6 +64,7 @@ class ToolAnswer:
     error: BaseException | None = None
     value: Any = None
     warning: str = ""
+    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -113,8 +115,16 @@ class Conversation(Protocol):
     def add_user_message(self, text: str) -> None:
         """Append what is said to the model after its last reply."""
 
+    def add_reply(self, reply: ModelReply) -> None:
+        """Append a reply that the model gave in an earlier run."""
+
+    def take_kept_reply(self) -> ModelReply | None:
+        """Take the reply that an earlier run had to the same request, and append it; None: the model is to be asked."""
+
     async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
-        """Get the answer to a tool call of the last reply: from `run`, which calls the tool, or from a recording (E42).
+        """Get the answer to a tool call of the last reply.
+
+        From `run`, which calls the tool, from a recording (E42), or from an earlier run.
 
         Raises:
             ReplayError: the recording has no answer to this call.
@@ -124,12 +134,18 @@ class Conversation(Protocol):
         """Tokens that the next request can have at most, tool schemas included; no tokenizer is asked (E36)."""
 
     async def reply(
-        self, on_token: Callable[[str], None] | None = None, *, max_tokens: int | None = None
+        self,
+        on_token: Callable[[str], None] | None = None,
+        *,
+        max_tokens: int | None = None,
+        check_sending: Callable[[], None] | None = None,
     ) -> ModelReply:
         """Ask for the next reply and append it; on failure nothing is appended, so it may be asked for again.
 
         Streams when `on_token` is given and the model can; the pieces joined are exactly the reply's text.
         `max_tokens` limits the output of this one request, where the model has no lower limit of its own (E36).
+        `check_sending` is called when nothing but the sending is left, after all that a user has hung on the model, and
+        raises where nothing may be sent any more (E66).
 
         Raises:
             Exception: whatever the model raises; `ChatPort.classify` says what it means.
@@ -180,14 +196,30 @@ class ChatPort(Protocol):
 
 
 class ChatSource(Protocol):
-    """Where the engine gets its models from.
+    """Where the engine gets its models from, and what stands for people where a run is replayed.
 
     Attributes:
         warnings: what went wrong beside the requests, to be told once at the end of a run.
+        has_reviews: True for a recording in which reviewers were asked: they need not be there.
     """
 
     @property
     def warnings(self) -> Sequence[str]: ...
+
+    @property
+    def has_reviews(self) -> bool: ...
+
+    async def review(self, request: Any, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Get the answer to a review: from `ask`, which asks the reviewer, or from a recording (E42).
+
+        Args:
+            request: a `ReviewRequest`, which is defined in a room above this one.
+            ask: gives a `ReviewAnswer`.
+
+        Raises:
+            ReplayError: the recording has no answer to this question.
+            Exception: what `ask` raises.
+        """
 
     def check(self, llm: Any) -> None:
         """Whether a model object or spec text can be used here, as far as that can be told without starting anything.

@@ -1,6 +1,6 @@
-"""What all events have, and who is told of them.
+"""The base class of events, and the listeners that are given them.
 
-Apart from the events themselves, because definitions name listeners, and events tell of definitions.
+It is apart from the events because definitions name listeners, and events refer to definitions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, dataclass_transform
 
-from ensemble_notebook.domain.outputs.record import Record
+from ensemble_notebook.domain.outputs.record import Record, fill_slots_directly
 from ensemble_notebook.domain.seams.views import render_view
 
 E = TypeVar("E")
@@ -19,7 +19,7 @@ E = TypeVar("E")
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def event(cls: type[E]) -> type[E]:
     """The form of every event: frozen, slotted, keyword-only."""
-    return dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls)
+    return fill_slots_directly(dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls))
 
 
 @event
@@ -29,11 +29,12 @@ class Event(Record):
     Attributes:
         run_id: the run.
         seq: position in the stream, from 0, without gaps.
-        span_id: the span it belongs to.
+        span_id: the span that it belongs to.
         parent_id: the span around that one; None for the run.
         time: UTC.
         offset_s: seconds since the run started, on a monotonic clock.
-        task, phase: names, where it belongs to one.
+        task: name of the task; None if it belongs to none.
+        phase: name of the phase; None if it belongs to none.
         depends_on: names of the tasks or phases that this one waited for.
     """
 
@@ -48,9 +49,9 @@ class Event(Record):
     depends_on: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and dicts, ready for JSON: ``type``, and all fields by their names; secrets masked (E69).
+        """Convert to plain dicts and lists, ready for JSON: ``type``, and all fields by name, secrets masked (E69).
 
-        Instants and durations are ISO 8601, an error is its type and message.
+        Times and durations are ISO 8601; an error is its type and message.
         """
         plain: dict[str, Any] = render_view("event", self)
         return plain
