@@ -57,7 +57,11 @@ class EntityMemory:
         self._scope = scope
 
     def put(self, name: str, fact: str) -> None:
-        """Keep a fact about an entity; one that is known already is not kept twice.
+        """Keep a fact about an entity. A fact that is already known is not kept twice.
+
+        Args:
+            name: of the entity.
+            fact: a text.
 
         Raises:
             ValidationError: the name has no letters or digits, or the fact is blank.
@@ -70,25 +74,33 @@ class EntityMemory:
             self._store.store(self._scope, entry)
 
     def get(self, name: str) -> tuple[str, ...]:
-        """Give the facts about an entity, in the order in which they were put."""
+        """The facts about an entity, in the order in which they were put.
+
+        Args:
+            name: of the entity.
+        """
         found = self._store.retrieve(self._scope, name, _MAX_CANDIDATES)
         about = [each for each in found if split_words(each.metadata.get(_ENTITY, "")) == split_words(name)]
         about.sort(key=lambda entry: (entry.created_at is not None, entry.created_at))
         return tuple(each.text.removeprefix(f"{each.metadata[_ENTITY]}: ") for each in about)
 
     def store(self, scope: str, entry: MemoryEntry, /) -> object:
-        """Keep an entry, in any scope."""
+        """As `MemoryStore.store`, in any scope."""
         return self._store.store(scope, entry)
 
     def retrieve(self, scope: str, query: str, limit: int, /) -> Sequence[MemoryEntry]:
-        """Give at most `limit` entries, best first; no fact about an entity that the query does not mention."""
+        """As `MemoryStore.retrieve`; leaves out facts about entities that the query does not mention."""
         if scope != self._scope:
             return self._store.retrieve(scope, query, limit)
         found = self._store.retrieve(scope, query, max(limit, _MAX_CANDIDATES))
         return [entry for entry in found if _is_mentioned(query, entry.metadata.get(_ENTITY))][: max(0, limit)]
 
     def get_kind(self, scope: str, /) -> MemoryKind:
-        """Say which scope holds the facts; the others are as where everything is kept (T11)."""
+        """Say which scope holds the facts; for other scopes, as the wrapped store (T11).
+
+        Args:
+            scope: its name.
+        """
         return "entity" if scope == self._scope else get_memory_kind(self._store, scope)
 
     def __repr__(self) -> str:

@@ -52,6 +52,11 @@ class FullTextStore(ABC):
     def __init__(self, max_entries: int | None, max_age: float | timedelta | None) -> None:
         self._retention = Retention.from_limits(max_entries, max_age)
 
+    @property
+    def retention(self) -> Retention:
+        """How long entries are kept."""
+        return self._retention
+
     @abstractmethod
     def _open(self) -> AbstractContextManager[sqlite3.Connection]:
         """Open a connection for one operation of this thread, in autocommit mode, with the tables in place."""

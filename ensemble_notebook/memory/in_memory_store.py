@@ -19,14 +19,14 @@ from ensemble_notebook.memory.retention import Retention
 
 
 class InMemoryStore(FullTextStore):
-    """A memory in this process, for as long as the object lives. Thread-safe; a pickled copy goes its own way.
+    """A memory in this process that lives as long as the object. Thread-safe. A pickled copy is independent.
 
     Args:
-        max_entries: the most that each scope keeps; the oldest go first.
-        max_age: seconds or a `timedelta` after which an entry is forgotten.
+        max_entries: the most entries per scope; the oldest are dropped first. None: no limit.
+        max_age: seconds or a `timedelta` after which an entry is dropped; None: never.
 
     Raises:
-        ValidationError: a limit is none.
+        ValidationError: a limit is not a number above 0.
     """
 
     def __init__(self, *, max_entries: int | None = None, max_age: float | timedelta | None = None) -> None:

@@ -18,16 +18,16 @@ LOCK_LIMIT_S: Final = 10.0
 
 
 class SqliteMemory(FullTextStore):
-    """A memory in a file, made when it is not there. Threads, processes and kernels may share the file.
+    """A memory in an SQLite file, which is created if missing. Threads, processes and kernels may share the file.
 
     Args:
         path: of the file; ``~`` is the home folder.
-        max_entries: the most that each scope keeps; the oldest go first.
-        max_age: seconds or a `timedelta` after which an entry is forgotten.
+        max_entries: the most entries per scope; the oldest are dropped first. None: no limit.
+        max_age: seconds or a `timedelta` after which an entry is dropped; None: never.
 
     Raises:
-        ValidationError: a limit is none, or the file can't be used; names it. What goes wrong with it later is an
-            `EnsembleError` of the same words.
+        ValidationError: a limit is not a number above 0, or the file can't be used. Later errors of the file are raised
+            as `EnsembleError`.
     """
 
     def __init__(
@@ -44,6 +44,11 @@ class SqliteMemory(FullTextStore):
                 pass
         except EnsembleError as error:
             raise ValidationError(str(error)) from error.__cause__
+
+    @property
+    def path(self) -> Path:
+        """The file, with its whole path."""
+        return self._path
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

@@ -32,20 +32,20 @@ class ScopeFilter(dict[str, str]):
 
 
 class VectorStoreMemory:
-    """Any LangChain vector store in place of a memory. What gets old or too much is the store's own business.
+    """A LangChain vector store as a memory. It has no limits of its own for age or number of entries.
 
-    Documents that others put there belong to every scope. Those of tasks have their scope in their metadata, as
+    Documents that others put into the store belong to every scope. Those of tasks have their scope in the metadata, as
     ``ensemble_scope``.
 
     Args:
-        store: an object with ``add_texts`` and ``similarity_search``, or their async variants, which come first.
-        read_only: False where tasks may write into the store, beside what is there.
+        store: an object with ``add_texts`` and ``similarity_search``, or their async variants, which are preferred.
+        read_only: False lets tasks write into the store.
 
     Attributes:
         read_only: as given.
 
     Raises:
-        ValidationError: it is none.
+        ValidationError: the object has no such methods.
     """
 
     def __init__(self, store: Any, *, read_only: bool = True) -> None:
@@ -59,10 +59,10 @@ class VectorStoreMemory:
         self.read_only = read_only
 
     async def store(self, scope: str, entry: MemoryEntry, /) -> None:
-        """Keep an entry, its secrets masked (T7).
+        """As `MemoryStore.store`; secrets are masked (T7).
 
         Raises:
-            ValidationError: nothing may be written.
+            ValidationError: the store is read-only.
         """
         if self.read_only:
             raise ValidationError(
@@ -75,7 +75,7 @@ class VectorStoreMemory:
         await self._call_store("add_texts", [mask(entry.text)], [metadata])
 
     async def retrieve(self, scope: str, query: str, limit: int, /) -> list[MemoryEntry]:
-        """Find at most `limit` entries of the scope, or of no scope, nearest in meaning first."""
+        """As `MemoryStore.retrieve`; finds entries of the scope, and documents of no scope, by meaning."""
         if limit <= 0:
             return []
         query = query if query.strip() else scope  # services refuse to embed nothing

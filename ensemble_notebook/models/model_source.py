@@ -10,9 +10,10 @@ import asyncio
 import atexit
 import functools
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
 from ensemble_notebook.models.langchain.langchain_model import (
     describe_hidden_retries,
     find_core_model,
@@ -61,6 +62,19 @@ class ModelSource:
     def warnings(self) -> tuple[str, ...]:
         """None: what is wrong with a model is told by its port."""
         return ()
+
+    @property
+    def has_reviews(self) -> bool:
+        """No: reviewers answer themselves."""
+        return False
+
+    async def review(
+        self,
+        request: ReviewRequest,  # noqa: ARG002
+        ask: Callable[[], Awaitable[ReviewAnswer]],
+    ) -> ReviewAnswer:
+        """Ask the reviewer: nothing is recorded here."""
+        return await ask()
 
     def check(self, llm: Any) -> None:
         """Check whether a model can be used here, as far as that is known without opening anything.

@@ -20,16 +20,19 @@ _STARTS: Final = tuple(event for kind in SpanKind for event in kind.traits.start
 _ENDS: Final = tuple(event for kind in SpanKind for event in kind.traits.ends if event is not ev.TaskSkipped)
 
 
-def find_violations(trace: ExecutionTrace, spans: Iterable[Span] | None = None) -> list[str]:
+def find_violations(
+    trace: ExecutionTrace, spans: Iterable[Span] | None = None, *, is_loaded: bool = False
+) -> list[str]:
     """What is wrong with a trace, in words; empty when nothing is. Of a run that goes on, only what holds already.
 
     Args:
         trace: of one run.
         spans: checked instead of the trace's own, against its events and sums.
+        is_loaded: it comes from a file or a store, which keep no pieces of streamed text, but the numbers of the rest.
     """
     by_id = {span.span_id: span for span in (trace.spans if spans is None else spans)}
     return [
-        *_check_numbering(trace.events),
+        *_check_numbering(trace.events, is_loaded),
         *_check_endings(trace),
         *_check_places(by_id),
         *_check_times(by_id),
@@ -37,19 +40,33 @@ def find_violations(trace: ExecutionTrace, spans: Iterable[Span] | None = None) 
         *_check_errors(by_id.values()),
         *_check_usage(trace.events, by_id),
         *_check_sums(trace, by_id),
+        *_check_reuse(trace, by_id),
         *_check_delegations(trace, by_id),
         *_check_critical(trace, by_id),
     ]
 
 
-def _check_numbering(events: Sequence[ev.Event]) -> Iterator[str]:
-    for place, event in enumerate(events):
-        if event.seq != place:
-            yield f"event {event.seq} stands at place {place}"
+def _check_numbering(events: Sequence[ev.Event], is_loaded: bool) -> Iterator[str]:
+    asked = set[str]()
+    expected = 0
+    for event in events:
+        if event.seq != expected and not (is_loaded and asked and event.seq > expected):
+            yield f"event {event.seq} stands at place {expected}"
             return
-    for before, event in pairwise(events):
-        if event.offset_s < before.offset_s or event.run_id != before.run_id:
-            yield f"event {event.seq} does not follow event {before.seq}"
+        expected = event.seq + 1
+        if isinstance(event, ev.LlmCallStarted):
+            asked.add(event.span_id)
+        elif isinstance(event, ev.LlmCallCompleted | ev.LlmCallFailed):
+            asked.discard(event.span_id)
+    # In its span: what another process did may stand behind what came after it.
+    begins: dict[str | None, float] = {}
+    latest: dict[str, float] = {}
+    for event in events:
+        least_s = latest.get(event.span_id, begins.get(event.parent_id, 0.0))
+        if event.offset_s < least_s or event.run_id != events[0].run_id:
+            yield f"event {event.seq} is before its span, or before the last one of it"
+        begins.setdefault(event.span_id, event.offset_s)
+        latest[event.span_id] = event.offset_s
 
 
 def _check_endings(trace: ExecutionTrace) -> Iterator[str]:
@@ -163,7 +180,7 @@ def _check_usage(events: Iterable[ev.Event], spans: Mapping[str, Span]) -> Itera
         if isinstance(event, ev.LlmCallCompleted):
             usage = (event.usage.input_tokens, event.usage.output_tokens)
             served = [(leaf.input_tokens, leaf.output_tokens) for leaf in leaves[event.span_id]][-1:]
-            if served != [usage]:
+            if served != ([] if event.reused else [usage]):  # an earlier run paid for what is reused
                 yield f"call {event.span_id} used {usage} tokens, its last attempt {served}"
         elif isinstance(event, ev.TaskCompleted) and event.span_id in spans:
             told, found = event.output.tool_call_count, _count_tool_calls(spans, event.span_id)
@@ -207,6 +224,23 @@ def _check_sums(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[st
                 yield f"{owner.kind} {owner.name!r} has {name} {getattr(metrics, name)}, its leaves {value}"
         if (metrics.cost or 0) != sum((span.cost or Decimal(0) for span in ended), Decimal(0)):
             yield f"{owner.kind} {owner.name!r} costs {metrics.cost}, its leaves something else"
+
+
+def _check_reuse(trace: ExecutionTrace, spans: Mapping[str, Span]) -> Iterator[str]:
+    """What was reused was not worked on: nothing is spent beneath it, and what it saved is in no sum (C34)."""
+    tasks = [span for span in spans.values() if span.kind is SpanKind.TASK]
+    for task in tasks:
+        if not task.reused and (task.saved_tokens, task.saved_cost, task.saved_ms) != (None, None, None):
+            yield f"task {task.span_id} was not reused, and saved something"
+        if task.reused and (task.status is not SpanStatus.OK or task.reuse_reason is None):
+            yield f"task {task.span_id} was reused, and is {task.status} for the reason {task.reuse_reason}"
+        if task.reused and any(span.usage_leaf and _is_beneath(span, task, spans) for span in spans.values()):
+            yield f"task {task.span_id} was reused, and asked a model"
+    own = [task for task in tasks if task.reused and task.is_own_task]
+    savings = trace.fold.savings
+    told = (savings.task_count, savings.tokens or 0)
+    if told != (len(own), sum(task.saved_tokens or 0 for task in own)):
+        yield f"the run has reused {told[0]} tasks and saved {told[1]} tokens, its tasks something else"
 
 
 def _is_beneath(span: Span, owner: Span, spans: Mapping[str, Span]) -> bool:

@@ -103,6 +103,16 @@ class AgentLoop:
                 return self._read_final_text(reply, task)
             facts = {}
 
+    async def revise(self, prompt: str, task: SpanEmitter) -> str:
+        """Do it once more, with what its tools have told: `prompt` is the whole prompt of the next attempt (E51).
+
+        Raises:
+            AgentExecutionError, MaxIterationsExceededError: as `run`.
+        """
+        assert self._conversation is not None, "there is nothing to revise before `run`"
+        self._conversation.add_user_message(prompt)
+        return await self._work(self._conversation, task)
+
     async def go_on(self, prompt: str, task: SpanEmitter) -> str:
         """Go on with the conversation after its result, since there is more to do.
 
@@ -124,8 +134,17 @@ class AgentLoop:
             task.emit(Warned, message=message)
 
     def _open(self, user_prompt: str) -> Conversation:
+        """Begin a conversation, or go on with an earlier one (E55)."""
+        earlier = self._request.earlier
+        first, *others = [*(each.text for each in earlier), user_prompt]
         try:
-            return self._port.open(self._request.system_prompt, user_prompt, self._toolbox.specs, self._schema)
+            conversation = self._port.open(self._request.system_prompt, first, self._toolbox.specs, self._schema)
+            for number, text in enumerate(others):  # in turns
+                if number % 2:
+                    conversation.add_user_message(text)
+                else:
+                    conversation.add_reply(ModelReply(text=text))
+            return conversation
         except Exception as error:
             raise AgentExecutionError(
                 f"Agent {self._agent.role!r} can't begin to talk to {self._port.name}: {summarize_error(error)}",
@@ -180,7 +199,9 @@ class AgentLoop:
         if answer.warning:
             span.emit(Warned, message=answer.warning)
         status = SpanStatus.OK if answer.outcome is ToolOutcome.SUCCESS else SpanStatus.ERROR
-        self._emit_completed(span, call, status, answer.outcome, answer.text, answer.error, answer.value)
+        self._emit_completed(
+            span, call, status, answer.outcome, answer.text, answer.error, answer.value, reused=answer.is_kept
+        )
         return answer
 
     async def _get_answer(self, call: ToolCall, conversation: Conversation, span: SpanEmitter) -> ToolAnswer:
@@ -191,7 +212,7 @@ class AgentLoop:
         async def run() -> ToolAnswer:
             return await self._toolbox.answer(approved, self._caller, span)
 
-        # What the engine's own tools do is done by people and agents, who are there in a replay, too.
+        # What agents and people do for the engine's own tools is recorded and replayed itself (E42).
         is_own = self._toolbox.has_engine_tool(approved.name)
         return await (run() if is_own else conversation.run_tool(approved, run))
 
@@ -227,6 +248,8 @@ class AgentLoop:
         result: str,
         error: BaseException | None,
         value: Any = None,
+        *,
+        reused: bool = False,
     ) -> None:
         span.emit(
             ToolCallCompleted,
@@ -237,6 +260,7 @@ class AgentLoop:
             result=result,
             error=error,
             structured_output=value,
+            reused=reused,
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.limits import RateLimit
+from ensemble_notebook.domain.outputs.chat_message import Messages
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolCall
 from ensemble_notebook.engine.agent.structured_output import OutputFormat
@@ -39,6 +40,7 @@ class AgentRequest:
         write_reminder: is asked once, when the agent has given its final text; where it gives a text, the agent is told
             so and goes on.
         is_fallback: marks its turns and its result.
+        earlier: prompts and replies of the conversation that it goes on with, in turns; empty where it begins one.
     """
 
     agent: Agent
@@ -54,6 +56,7 @@ class AgentRequest:
     approve: ToolGate | None = None
     write_reminder: Callable[[], str | None] | None = None
     is_fallback: bool = False
+    earlier: Messages = ()
 
 
 # Not frozen, as is no value that is made for each task: setting the fields of a frozen one takes several times as long.
@@ -69,6 +72,7 @@ class WorkResult:
         value: read from the text, where an output type was asked for.
         tool_call_count: how many tool calls were executed.
         is_fallback: whether it is the fallback's.
+        messages: the conversation that it came of; empty where there was none.
     """
 
     text: str
@@ -76,6 +80,7 @@ class WorkResult:
     value: Any = None
     tool_call_count: int = 0
     is_fallback: bool = False
+    messages: Messages = ()
 
     def to_output(
         self, name: str, description: str, span: SpanEmitter, *, tool_call_count: int | None = None
@@ -88,6 +93,7 @@ class WorkResult:
             span: of the task.
             tool_call_count: of the whole task, where more than this work belongs to it.
         """
+        declared_role = span.stream.find_declared_role(self.role)
         return TaskOutput(
             name=name,
             raw=self.text,
@@ -98,4 +104,6 @@ class WorkResult:
             tool_call_count=self.tool_call_count if tool_call_count is None else tool_call_count,
             parsed_output=self.value,
             from_fallback=self.is_fallback,
+            messages=self.messages if declared_role is None else (),
+            declared_role=declared_role,
         )

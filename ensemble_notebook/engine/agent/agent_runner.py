@@ -5,9 +5,11 @@ Knows nothing of tasks in a graph, of gates or of retries by review; whoever mak
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ensemble_notebook.domain.events import Warned
+from ensemble_notebook.domain.outputs.chat_message import make_conversation
 from ensemble_notebook.domain.seams.chat_port import ChatPort
 from ensemble_notebook.engine.agent.agent_loop import AgentLoop
 from ensemble_notebook.engine.agent.agent_request import AgentRequest, WorkResult
@@ -55,6 +57,7 @@ class AgentRunner:
         port: ChatPort,
         task: SpanEmitter,
         watch: Callable[[AgentLoop], None] | None = None,
+        before: AgentLoop | None = None,
     ) -> WorkResult:
         """Have an agent do what is asked of it.
 
@@ -63,6 +66,7 @@ class AgentRunner:
             port: of its model.
             task: the span around its turns.
             watch: given the loop of the agent before it begins.
+            before: its loop at the attempt before, in whose conversation it goes on; None where it begins one.
 
         Raises:
             AgentExecutionError, MaxIterationsExceededError: as `AgentLoop.run`.
@@ -75,6 +79,31 @@ class AgentRunner:
         schema = output_format.schema if output_format is not None and port.has_schema_support else None
         instructions = output_format.instructions if output_format is not None and schema is None else ""
         user_prompt = request.write_user_prompt(instructions)
+        if before is None:
+            loop = self._make_loop(request, port, schema)
+            if watch is not None:
+                watch(loop)
+            text = await loop.run(user_prompt, task)
+        else:
+            loop = before
+            text = await loop.revise(user_prompt, task)
+        value = None
+        if request.write_reminder is not None and loop.tool_call_count < agent.max_iterations:
+            text = await self._remind(request.write_reminder(), text, loop, task)
+        if output_format is not None:
+            corrector = ReplyCorrector(request, output_format, loop, self._caller)
+            text, value = await corrector.read(text, task)
+        return WorkResult(
+            text=text,
+            role=agent.role,
+            value=value,
+            tool_call_count=loop.tool_call_count,
+            is_fallback=request.is_fallback,
+            messages=make_conversation(request.system_prompt, request.earlier, user_prompt, text),
+        )
+
+    def _make_loop(self, request: AgentRequest, port: ChatPort, schema: Mapping[str, Any] | None) -> AgentLoop:
+        agent = request.agent
         limits = self._limits.with_rate_limits(*request.rate_limits, agent.rate_limit)
         llm = LlmCaller(
             agent,
@@ -87,22 +116,7 @@ class AgentRunner:
             uncounted_models=self._uncounted_models,
         )
         toolbox = self._get_toolbox(request.tools).with_engine_tools(request.engine_tools)
-        loop = AgentLoop(request, port, llm, toolbox, self._caller, schema)
-        if watch is not None:
-            watch(loop)
-        text, value = await loop.run(user_prompt, task), None
-        if request.write_reminder is not None and loop.tool_call_count < agent.max_iterations:
-            text = await self._remind(request.write_reminder(), text, loop, task)
-        if output_format is not None:
-            corrector = ReplyCorrector(request, output_format, loop, self._caller)
-            text, value = await corrector.read(text, task)
-        return WorkResult(
-            text=text,
-            role=agent.role,
-            value=value,
-            tool_call_count=loop.tool_call_count,
-            is_fallback=request.is_fallback,
-        )
+        return AgentLoop(request, port, llm, toolbox, self._caller, schema)
 
     async def _remind(self, reminder: str | None, text: str, loop: AgentLoop, task: SpanEmitter) -> str:
         """The final text once the agent was told what is missing; its first one where nothing is.

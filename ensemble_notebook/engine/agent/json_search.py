@@ -6,11 +6,12 @@ opening brackets take half a minute. Here every character is looked at a few tim
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
+
+from ensemble_notebook.domain.json_text import DEEPEST, read_json
 
 # Of more values than this in one reply, the rest is not looked at: each is held to the type, which takes its time.
 MOST_VALUES: Final = 1000
@@ -18,8 +19,6 @@ MOST_VALUES: Final = 1000
 MOST_STARTS: Final = 200_000
 # So many characters are read a second time, which is enough for any reply that people read.
 _MOST_REREAD: Final = 300_000
-# Decoders refuse what is nested deeper by far; a reply that is, holds no value.
-_DEEPEST: Final = 400
 
 _FENCE: Final = re.compile(r"```[\w-]*+[ \t]*+\n(.*?)```", re.DOTALL)
 _ONE_FENCE: Final = re.compile(r"\s*+```[\w-]*+[ \t]*+\n((?:(?!```).)*+)```\s*+", re.DOTALL)
@@ -58,10 +57,7 @@ def read_whole_json(text: str) -> Any:
         ValueError: it is something else.
     """
     fenced = _ONE_FENCE.fullmatch(text)
-    try:
-        return json.loads(fenced[1] if fenced else text, strict=False)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    return read_json(fenced[1] if fenced else text, strict=False)
 
 
 def _find_all(text: str) -> Iterator[Any]:
@@ -74,8 +70,8 @@ def _find_all(text: str) -> Iterator[Any]:
 def _decode(text: str) -> Iterator[Any]:
     """Decode a text that is one value; nothing where it is none."""
     try:
-        yield json.loads(text, strict=False)
-    except (ValueError, RecursionError):
+        yield read_json(text, strict=False)
+    except ValueError:
         return
 
 
@@ -113,7 +109,7 @@ def _scan(text: str, start: int) -> tuple[list[tuple[int, int]], int]:
         at = token.end() - 1
         kind = text[at] if token.lastgroup == "mark" else token.lastgroup or "plain"
         after = _GRAMMAR[awaited].get(kind)
-        if after is None or len(opened) > _DEEPEST:
+        if after is None or len(opened) > DEEPEST:
             break
         position, awaited = token.end(), after
         if kind in _FIRST:

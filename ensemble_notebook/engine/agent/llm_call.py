@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from itertools import count
 
@@ -24,7 +25,7 @@ from ensemble_notebook.engine.agent.retry_policy import compute_retry_delay
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.limits.budget_admission import Admission
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
-from ensemble_notebook.engine.threads.function_caller import await_safely
+from ensemble_notebook.engine.threads.function_caller import call_safely
 from ensemble_notebook.errors import (
     AgentExecutionError,
     BudgetExceededError,
@@ -82,7 +83,7 @@ class LlmCaller:
         return f"{self._wait}a request to {self._port.name}"
 
     async def ask(self, conversation: Conversation, turn: SpanEmitter) -> ModelReply:
-        """The next reply.
+        """The next reply: that of an earlier run, which costs nothing now, where there is one; else the model's.
 
         Raises:
             AgentExecutionError: no reply, retries included; the origin is its cause (E14).
@@ -97,6 +98,10 @@ class LlmCaller:
             max_attempts=self._max_retries + 1,
             is_scripted=self._port.is_scripted,
         )
+        self._limits.check_sending()
+        if (kept := conversation.take_kept_reply()) is not None:
+            self._emit_completed(kept, span, reused=True)
+            return kept
         tokens = _TokenFeed(span) if self._streams else None
         try:
             reply = await self._try_until_it_answers(conversation, span, tokens)
@@ -113,6 +118,12 @@ class LlmCaller:
             span.emit(LlmCallFailed, error=error, status=SpanStatus.ERROR)
             raise
         self._warn_of_refused_usage(reply, turn)
+        self._emit_completed(reply, span, None if tokens is None else tokens.first_after_s)
+        return reply
+
+    def _emit_completed(
+        self, reply: ModelReply, span: SpanEmitter, first_after_s: float | None = None, *, reused: bool = False
+    ) -> None:
         span.emit(
             LlmCallCompleted,
             text=reply.text,
@@ -120,9 +131,9 @@ class LlmCaller:
             usage=reply.usage,
             model=reply.model,
             finish_reason=reply.finish_reason,
-            time_to_first_token_s=None if tokens is None else tokens.first_after_s,
+            time_to_first_token_s=first_after_s,
+            reused=reused,
         )
-        return reply
 
     def _warn_of_refused_usage(self, reply: ModelReply, turn: SpanEmitter) -> None:
         name = self._port.name
@@ -188,10 +199,19 @@ class LlmCaller:
     ) -> ModelReply:
         limit = self._agent.llm_timeout
         on_token = None if tokens is None else tokens.put
-        deadline = asyncio.timeout(limit)
+        deadline, work = asyncio.timeout(limit), asyncio.current_task()
+
+        def check_sending() -> None:
+            self._limits.check_sending()
+            if work is not None and work.cancelling():  # and a callback has kept that to itself
+                raise asyncio.CancelledError("the work was stopped")
+
         try:
             async with deadline:
-                return await await_safely(conversation.reply(on_token, max_tokens=max_tokens))
+                ask = functools.partial(
+                    conversation.reply, on_token, max_tokens=max_tokens, check_sending=check_sending
+                )
+                return await call_safely(ask)
         except TimeoutError:
             if not deadline.expired() or limit is None:
                 raise

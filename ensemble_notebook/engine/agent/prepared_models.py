@@ -11,7 +11,7 @@ from ensemble_notebook.domain.planning.graph import get_llm_key
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
 from ensemble_notebook.engine.agent.startup_span import StartupSpan
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.threads.function_caller import await_safely
+from ensemble_notebook.engine.threads.function_caller import call_safely
 from ensemble_notebook.engine.threads.loop_thread import call_on_loop
 from ensemble_notebook.errors import AgentExecutionError, EnsembleError, summarize_error
 
@@ -48,7 +48,7 @@ class PreparedModels:
         key = get_llm_key(llm)
         preparation = self._preparations.get(key)
         if preparation is None:
-            preparation = self._preparations[key] = asyncio.ensure_future(await_safely(self._prepare(llm)))
+            preparation = self._preparations[key] = asyncio.ensure_future(call_safely(self._prepare, llm))
         try:
             # Shielded, since others wait for the same model: a task that is cancelled must not end it for them.
             with task.timer.starting_up():

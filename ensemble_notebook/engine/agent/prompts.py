@@ -102,11 +102,19 @@ def write_correction_prompt(error: str, output_format: str) -> str:
     )
 
 
+def write_exchange(output: TaskOutput) -> str:
+    """What a task was asked, cut short, and what it answered, as a memory keeps it (E55)."""
+    return f"Asked: {_cut_heading(output.task_description)}\nAnswered: {output.raw}"
+
+
+def _cut_heading(description: str) -> str:
+    line = " ".join(description.split())
+    return line if len(line) <= LONG_HEADING else line[:LONG_HEADING] + "…"
+
+
 def _write_block(role: str, description: str, text: str) -> str:
     """One output under its heading, which says whose it is and what for; what a task was given is not sent again."""
-    line = " ".join(description.split())
-    heading = line if len(line) <= LONG_HEADING else line[:LONG_HEADING] + "…"
-    return f"---\n### {role}: {heading}\n{text}\n---"
+    return f"---\n### {role}: {_cut_heading(description)}\n{text}\n---"
 
 
 def _write_revision(revision: Revision) -> str:

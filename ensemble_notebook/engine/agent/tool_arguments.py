@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ensemble_notebook.domain.json_text import read_json
 from ensemble_notebook.errors import find_nearest
 
 _NO_TEXT: Final = ("integer", "number", "boolean", "array", "object")
@@ -70,8 +70,8 @@ def _to_only_field(value: Any, properties: Mapping[str, Any]) -> dict[str, Any] 
 def _parse_json(text: str) -> Any:
     """The value of a JSON text, or the text itself where it is none."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return read_json(text)
+    except ValueError:
         return text
 
 

@@ -27,7 +27,7 @@ from ensemble_notebook.domain.seams.chat_port import ToolAnswer, ToolCall, ToolS
 from ensemble_notebook.domain.value_text import UnwritableValueError, describe_limited_table, write_value, write_whole
 from ensemble_notebook.engine.agent.tool_arguments import fit_arguments
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.events.nested_events import calling_from
+from ensemble_notebook.engine.events.nested_events import CallingSpan
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller, is_async
 from ensemble_notebook.errors import (
     BudgetExceededError,
@@ -111,7 +111,7 @@ class Toolbox:
         if isinstance(tool, EngineTool):
             return await tool.answer(arguments, span)
         try:
-            with calling_from(span):
+            with CallingSpan(span):
                 return _to_answer(call.name, await caller.call(f"tool {call.name}", tool.function, arguments))
         except BudgetExceededError:
             raise  # of a run inside the tool, for the budget of this one (E52)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.output_type import find_output_type_fault
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
 from ensemble_notebook.domain.events import TaskInputPrepared, Warned
+from ensemble_notebook.domain.json_text import read_json
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TeamMember
 from ensemble_notebook.domain.value_text import describe_limited_table, write_value
@@ -63,6 +63,7 @@ async def _work(task: DelegatedTask, agent_runner: AgentRunner, span: SpanEmitte
 
 def _make_request(task: DelegatedTask, span: SpanEmitter) -> AgentRequest:
     agent, request = task.member.agent, task.request
+    began_s = span.stream.offset_s()
     system_prompt = write_system_prompt(agent)
     output_format = _read_schema(request.expected_output_schema)
     # A schema in words is the expected output; one in JSON is held to as an output type.
@@ -73,12 +74,15 @@ def _make_request(task: DelegatedTask, span: SpanEmitter) -> AgentRequest:
             span.emit(Warned, message=describe_limited_table(f"What a policy gave as {name!r}", written))
 
     texts = {name: written.text for name, written in given.items()}
+    taken_s = span.stream.offset_s() - began_s
 
     def write_prompt(instructions: str) -> str:
+        began_s = span.stream.offset_s()
         text = write_user_prompt(
             request.task_description, expected_output or STOCK_EXPECTED_OUTPUT, given=texts, output_format=instructions
         )
-        span.emit(TaskInputPrepared, system_prompt=system_prompt, user_prompt=text, context=())
+        build_s = taken_s + span.stream.offset_s() - began_s
+        span.emit(TaskInputPrepared, system_prompt=system_prompt, user_prompt=text, context=(), build_s=build_s)
         return text
 
     return AgentRequest(
@@ -98,7 +102,7 @@ def _make_request(task: DelegatedTask, span: SpanEmitter) -> AgentRequest:
 def _read_schema(schema: str | None) -> OutputFormat | None:
     """The format of an answer whose schema is written in JSON; None for one that is described in words."""
     try:
-        kind: Any = json.loads(schema or "")
+        kind: Any = read_json(schema or "")
     except ValueError:
         return None
     return get_output_format(kind) if isinstance(kind, dict) and find_output_type_fault(kind) is None else None

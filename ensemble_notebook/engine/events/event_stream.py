@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.events.textless_event import TextFilter
+from ensemble_notebook.domain.outputs.record import change_record
 from ensemble_notebook.engine.events.clock import Clock
-from ensemble_notebook.engine.events.task_timer import TaskTimer
+from ensemble_notebook.engine.events.task_timer import GroupTimer, TaskTimer
 from ensemble_notebook.errors import mask_error
 
 Sink = Callable[[Event], None]
@@ -27,7 +28,7 @@ class EventStream:
         run_id: of the run; span ids are made from it.
         clock: the first reading is offset 0.
         sinks: called at once with each event, on the loop; must be fast and must not raise.
-        rewrite: what each event becomes before anybody sees it; None for as it is.
+        text_filter: takes the texts out of each event before anybody sees it; None where they are kept (T6a).
         log: one more sink, called first, and not with the events of nested runs.
 
     Attributes:
@@ -39,7 +40,7 @@ class EventStream:
         run_id: str,
         clock: Clock,
         sinks: Sequence[Sink] = (),
-        rewrite: Callable[[Event], Event] | None = None,
+        text_filter: TextFilter | None = None,
         log: Sink | None = None,
     ) -> None:
         self.run_id = run_id
@@ -47,12 +48,16 @@ class EventStream:
         self._clock = clock
         self._sinks = tuple(sinks)
         self._own_sinks = self._sinks if log is None else (log, *self._sinks)
-        self._rewrite = rewrite
+        self._text_filter = text_filter
         self._started_at = clock.now()
         self.zero_s = clock.monotonic()
         self._span_numbers = count(1)
         self._is_closed = False
         self._writer: int | None = None
+
+    def find_declared_role(self, role: str) -> str | None:
+        """What a role was before its variables were filled; None where texts are kept, since nobody has to know."""
+        return None if self._text_filter is None else self._text_filter.find_declared_role(role)
 
     def new_span_id(self) -> str:
         """An id that no other span of any run has."""
@@ -68,40 +73,42 @@ class EventStream:
 
     def emit(self, kind: type[Event], span: SpanEmitter, fields: dict[str, Any]) -> None:
         """Write one event. After `close`, nothing is written: a tool may still be running when its run is over."""
-        if self._is_closed or self._writer not in (None, threading.get_ident()):
+        if self._is_closed or (self._writer is not None and self._writer != threading.get_ident()):
             return
         offset = self._clock.monotonic() - self.zero_s
         if (error := fields.get("error")) is not None:
             fields["error"] = mask_error(error)  # before any view, listener or traceback tells what it says (E69)
-        event = kind(
-            run_id=self.run_id,
-            seq=len(self.events),
-            span_id=span.span_id,
-            parent_id=span.parent_id,
-            time=self._started_at + timedelta(seconds=offset),
-            offset_s=offset,
-            task=span.task,
-            phase=span.phase,
-            depends_on=span.depends_on,
+        given = {
+            "run_id": self.run_id,
+            "seq": len(self.events),
+            "span_id": span.span_id,
+            "parent_id": span.parent_id,
+            "time": self._started_at + timedelta(seconds=offset),
+            "offset_s": offset,
+            "task": span.task,
+            "phase": span.phase,
+            "depends_on": span.depends_on,
             **fields,
-        )
-        self._add(event, self._own_sinks)
+        }
+        if self._text_filter is not None:
+            self._text_filter.strip_fields(kind, given)
+        self._add(kind(**given), self._own_sinks)
 
-    def forward(self, event: Event, offset_s: float) -> None:
-        """Write an event of a nested run, which happened at this offset, as one of this run (E52).
+    def forward(self, event: Event, offset_s: float, *, is_late: bool = False, **changes: Any) -> None:
+        """Write an event of a nested run, which happened at this offset, as one of this run (E52), with some changes.
 
-        It keeps its span, which no other run has. The log has told of it already.
+        It keeps its span, which no other run has. The log has told of it already, and a nested run keeps no text where
+        this one keeps none. One that `is_late` comes from another process, long after it happened: it keeps its time,
+        too (T4), and so stands behind events that came after it.
         """
-        if self._is_closed or self._writer not in (None, threading.get_ident()):
+        if self._is_closed or (self._writer is not None and self._writer != threading.get_ident()):
             return
-        offset = max(offset_s, self.events[-1].offset_s if self.events else 0.0)
+        offset = offset_s if is_late or not self.events else max(offset_s, self.events[-1].offset_s)
         time = self._started_at + timedelta(seconds=offset)
-        event = replace(event, run_id=self.run_id, seq=len(self.events), time=time, offset_s=offset)
-        self._add(event, self._sinks)
+        changes |= {"run_id": self.run_id, "seq": len(self.events), "time": time, "offset_s": offset}
+        self._add(change_record(event, changes), self._sinks)
 
     def _add(self, event: Event, sinks: Sequence[Sink]) -> None:
-        if self._rewrite is not None:
-            event = self._rewrite(event)
         self.events.append(event)
         for sink in sinks:
             sink(event)
@@ -119,7 +126,7 @@ class SpanEmitter:
     """A span under construction: the place from which events are emitted.
 
     Attributes:
-        timer: of the task that it is or belongs to; for spans of the run and of its phases one that never starts.
+        timer: of the task that it is or belongs to; for spans of the run and of its phases that of the run.
     """
 
     __slots__ = ("depends_on", "parent_id", "phase", "span_id", "stream", "task", "timer")
@@ -151,7 +158,9 @@ class SpanEmitter:
         span_id = self.stream.new_span_id()
         return SpanEmitter(self.stream, span_id, self.span_id, self.task, self.phase, timer=self.timer)
 
-    def task_child(self, name: str, phase: str | None = None, depends_on: tuple[str, ...] = ()) -> SpanEmitter:
-        """The span of a task inside this one, which has a timer of its own."""
-        timer = TaskTimer(self.stream.offset_s, self.timer)
+    def task_child(
+        self, name: str, phase: str | None = None, depends_on: tuple[str, ...] = (), *, has_items: bool = False
+    ) -> SpanEmitter:
+        """The span of a task inside this one, which has a timer of its own; `has_items` where tasks are inside it."""
+        timer = (GroupTimer if has_items else TaskTimer)(self.timer.clock, self.timer)
         return SpanEmitter(self.stream, self.stream.new_span_id(), self.span_id, name, phase, depends_on, timer)

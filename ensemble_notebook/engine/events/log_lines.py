@@ -17,17 +17,20 @@ from ensemble_notebook.domain.events import (
     PhaseRetried,
     PhaseSkipped,
     PhaseStarted,
+    RunStarted,
     TaskCompleted,
     TaskFailed,
     TaskFellBack,
     TaskInputPrepared,
+    TaskNotReused,
     TaskRetried,
+    TaskReused,
     TaskSkipped,
     TaskStarted,
     Warned,
 )
 from ensemble_notebook.domain.outputs.secrets import mask
-from ensemble_notebook.domain.wording import pluralize
+from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
 from ensemble_notebook.errors import add_origin, summarize_error
 
 Line = tuple[Any, ...]  # level, format, arguments
@@ -58,6 +61,13 @@ def _describe_task_completion(event: TaskCompleted) -> Line:
     who = f" by fallback {output.agent_role}" if output.from_fallback else ""
     took, calls = output.duration.total_seconds(), pluralize(output.tool_call_count, "tool call")
     return logging.INFO, "Task %s completed%s in %.2f s with %s", event.task, who, took, calls
+
+
+def _describe_task_reuse(event: TaskReused) -> Line:
+    tokens = None if event.saved_tokens is None else f"{format_count(event.saved_tokens)} tokens"
+    cost = format_money(event.saved_cost, event.currency) if event.saved_cost else None
+    saved = ", ".join(filter(None, [cost, tokens, format_duration(event.saved_ms)]))
+    return logging.INFO, "Task %s reused (%s): %s", event.task, saved, event.reason
 
 
 def _describe_task_failure(event: TaskFailed) -> Line:
@@ -110,6 +120,8 @@ LINES: Final[dict[type[Event], Callable[[Any], Line]]] = {
     TaskRetried: _describe_task_retry,
     TaskFellBack: _describe_fallback,
     TaskCompleted: _describe_task_completion,
+    TaskReused: _describe_task_reuse,
+    TaskNotReused: lambda e: (logging.INFO, "Task %s is not reused: %s", e.task, e.reason),
     TaskFailed: _describe_task_failure,
     TaskSkipped: lambda e: (logging.INFO, "Task %s skipped: %s", e.task, e.reason),
     LlmCallRetried: _describe_request_retry,
@@ -121,8 +133,8 @@ LINES: Final[dict[type[Event], Callable[[Any], Line]]] = {
 
 ROUTINE: Final = frozenset(
     {
-        *(PhaseStarted, PhaseRetried, PhaseSkipped, TaskStarted, TaskInputPrepared, LlmCallCompleted, TaskCompleted),
-        *(TaskSkipped, Noted),
+        *(RunStarted, PhaseStarted, PhaseRetried, PhaseSkipped, TaskStarted, TaskInputPrepared, LlmCallCompleted),
+        *(TaskCompleted, TaskSkipped, Noted),
     }
 )
 """Never above INFO; most runs are not logged, and making a line costs as much as running a small task."""

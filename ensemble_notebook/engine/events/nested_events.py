@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
@@ -23,9 +20,12 @@ from ensemble_notebook.domain.events import (
     TaskInputPrepared,
     TaskSkipped,
     TaskStarted,
+    WaitEnded,
+    WaitStarted,
     Warned,
 )
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.events.task_timer import GroupTimer, TimedAround
 from ensemble_notebook.engine.threads.loop_thread import call_on_loop
 
 _KEPT_INSIDE: Final = (PlanMade, Noted, Warned, BudgetWarning)
@@ -38,39 +38,57 @@ _UNLINKED: Final[dict[type[Event], dict[str, Any]]] = {
 
 
 class CallingSpan:
-    """A span in which a function of the user is called, and so the place of the runs that it begins.
+    """A span in which a function of the user is called: runs that begin inside its ``with`` block hang under it.
 
-    Belongs to the loop of its run, but for `span`, which any thread may read.
+    Belongs to the loop of its run, but for `span` and the counts, which any thread may read and tell. A class of its
+    own and no generator: one is entered for each task, and a generator takes three times as long.
     """
+
+    __slots__ = ("_around", "_timer", "is_over", "loop", "nested", "span")
 
     def __init__(self, span: SpanEmitter) -> None:
         self.span = span
         self.loop = asyncio.get_running_loop()
         self.is_over = False
-        self.nested: list[NestedEvents] = []
+        self.nested: tuple[NestedEvents, ...] = ()
+        self._timer: GroupTimer | None = None
 
-    def end(self) -> None:
+    def __enter__(self) -> None:
+        self._around = _calling_span.get()
+        _calling_span.set(self)
+        if isinstance(self.span.timer, GroupTimer):
+            self._get_timer()  # the span of a run, which counts what is open in it, or of a phase
+
+    def __exit__(self, *_: object) -> None:
         """The function is not waited for any more, nor is what it began."""
+        _calling_span.set(self._around)
         self.is_over = True
+        if self._timer is not None:
+            self._timer.stop()
         for each in self.nested:
             each.cut_off()
+        self.nested = ()  # each knows this span, too
+
+    def count_open(self, change: int) -> None:
+        """More, or less, of the runs that it began go on."""
+        call_on_loop(self.loop, lambda: self._get_timer().count_open(change))
+
+    def count_waiting(self, change: int) -> None:
+        """More, or less, of them only wait for a model to be made ready, which is on no task's clock (E57)."""
+        call_on_loop(self.loop, lambda: self._get_timer().count_waiting(change))
+
+    def _get_timer(self) -> GroupTimer:
+        """Get the timer of the runs inside; most functions begin none, so it is made once there is one."""
+        if self._timer is None:
+            self._timer = GroupTimer(self.span.stream.offset_s, self.span.timer)
+            if not self.is_over:
+                self._timer.start()
+        return self._timer
 
 
 _calling_span: Final[contextvars.ContextVar[CallingSpan | None]] = contextvars.ContextVar(
     "ensemble_calling_span", default=None
 )
-
-
-@contextmanager
-def calling_from(span: SpanEmitter) -> Iterator[None]:
-    """Inside the block, runs that begin hang under this span."""
-    place = CallingSpan(span)
-    token = _calling_span.set(place)
-    try:
-        yield
-    finally:
-        _calling_span.reset(token)
-        place.end()
 
 
 def find_calling_span() -> CallingSpan | None:
@@ -86,7 +104,8 @@ def forget_calling_span() -> None:
 class NestedEvents:
     """Writes the events of a nested run into the stream of the run around it, beneath the span that called it.
 
-    What only its own output tells stays out: its plan, notes and warnings, and tasks and phases that never began.
+    What only its own output tells stays out: its plan, notes and warnings, and tasks and phases that never began. A
+    startup is the outer run's, as every startup: beside all tasks, and on no task's clock (E57).
 
     Args:
         place: where it was called from.
@@ -95,12 +114,23 @@ class NestedEvents:
     def __init__(self, place: CallingSpan) -> None:
         self._place = place
         self._later_s = 0.0
+        self._is_late = False
         self._known: set[str] = set()
         self._run: SpanEmitter | None = None
+        self._startups: dict[str, WaitStarted] = {}
 
-    def connect(self, stream: EventStream) -> None:
-        """Learn which stream is the nested run's, and so how much later it began than the one around it."""
+    def connect(self, stream: EventStream) -> TimedAround:
+        """Learn which stream is the nested run's, and so how much later it began than the one around it.
+
+        Returns:
+            What the time of the nested run is a part of.
+        """
         self._later_s = stream.zero_s - self._place.span.stream.zero_s
+        return self._place
+
+    def begin_at(self, offset_s: float) -> None:
+        """The nested run has run elsewhere, and is over: it began so many seconds after the one around it."""
+        self._later_s, self._is_late = offset_s, True
 
     def put(self, event: Event) -> None:
         """Take in the next event, on the loop of the nested run."""
@@ -108,9 +138,15 @@ class NestedEvents:
 
     def cut_off(self) -> None:
         """Nobody waits for the run any more: its part in the run around it ends, whatever it still does."""
-        if self._run is not None:
-            self._run.emit(NestedRunEnded, status=SpanStatus.CANCELLED)
-            self._run = None
+        if self._run is None:
+            return
+        stream = self._place.span.stream
+        for each in self._startups.values():
+            waited_s = stream.offset_s() - each.offset_s - self._later_s
+            span = SpanEmitter(stream, each.span_id, stream.run_id)
+            span.emit(WaitEnded, cause=each.cause, waited_s=waited_s, status=SpanStatus.CANCELLED)
+        self._run.emit(NestedRunEnded, status=SpanStatus.CANCELLED)
+        self._run = None
 
     def _forward(self, event: Event) -> None:
         if isinstance(event, RunStarted):
@@ -122,10 +158,19 @@ class NestedEvents:
             self._run.emit(NestedRunEnded, status=status, run_status=event.status, error=event.error)
             self._run = None
         elif self._is_inside(event):
+            stream = self._place.span.stream
             self._known.add(event.span_id)
-            changes = _UNLINKED.get(type(event), {})
-            inside = dataclasses.replace(event, depends_on=(), **changes)
-            self._place.span.stream.forward(inside, event.offset_s + self._later_s)
+            changes = dict(_UNLINKED.get(type(event), {}))
+            if self._is_startup(event):
+                changes["parent_id"] = stream.run_id
+            stream.forward(event, event.offset_s + self._later_s, is_late=self._is_late, depends_on=(), **changes)
+
+    def _is_startup(self, event: Event) -> bool:
+        """Whether it belongs to a startup: the only wait that is directly in a run."""
+        if isinstance(event, WaitStarted) and event.parent_id == event.run_id:
+            self._startups[event.span_id] = event
+            return True
+        return isinstance(event, WaitEnded) and self._startups.pop(event.span_id, None) is not None
 
     def _start(self, event: RunStarted) -> None:
         place = self._place
@@ -134,7 +179,7 @@ class NestedEvents:
         around = place.span
         self._run = SpanEmitter(around.stream, event.span_id, around.span_id, around.task, around.phase)
         self._known.add(event.span_id)
-        place.nested.append(self)
+        place.nested = (*place.nested, self)
         # Forwarded like all that follows: what is emitted has the time at which another loop came to it.
         started = NestedRunStarted(
             run_id=around.stream.run_id,
@@ -149,7 +194,7 @@ class NestedEvents:
             nested_run_id=event.run_id,
             workflow=event.workflow,
         )
-        around.stream.forward(started, event.offset_s + self._later_s)
+        around.stream.forward(started, event.offset_s + self._later_s, is_late=self._is_late)
 
     def _is_inside(self, event: Event) -> bool:
         if event.span_id in self._known:

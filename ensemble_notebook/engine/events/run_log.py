@@ -6,7 +6,7 @@ What a line says of an event that needs nothing else stands in `log_lines`; here
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,6 +22,7 @@ from ensemble_notebook.domain.events import (
     TaskFailed,
     TaskFellBack,
     TaskRetried,
+    TaskReused,
     TaskSkipped,
     TaskStarted,
     ToolCallCompleted,
@@ -38,7 +39,7 @@ logger = logging.getLogger("ensemble_notebook.run")
 
 _BAD_ENDS: Final = frozenset({RunStatus.FAILED, RunStatus.BUDGET_EXCEEDED})
 _STATUS_WORDS: Final = {RunStatus.BUDGET_EXCEEDED: "stopped, since its budget is used up,"}
-_TASK_ENDS: Final = {TaskCompleted: "completed", TaskFailed: "failed", TaskSkipped: "skipped"}
+_TASK_ENDS: Final = {TaskCompleted: "completed", TaskReused: "completed", TaskFailed: "failed", TaskSkipped: "skipped"}
 
 
 class RunLogger:
@@ -53,41 +54,29 @@ class RunLogger:
     def __init__(self, graph: Graph, *, is_verbose: bool) -> None:
         self._indices = {node.name: node.index + 1 for node in graph.tasks}
         self._agents = {node.name: node.agent for node in graph.all_tasks}
-        self._team = {member.agent.role: member.agent for member in graph.team}
+        self._team = graph.team
         self._is_verbose = is_verbose
         self._name = ""
-        self._roles = {name: HANDLER_ROLE if agent is None else agent.role for name, agent in self._agents.items()}
+        self._roles: dict[str, str] = {}  # of the tasks that have begun
         self._descriptions: dict[str, str] = {}
         self._asked: dict[str, str] = {}  # what a tool or a reviewer was asked, by span, until it has answered
         self._ends: dict[str, str] = {}  # how each task of the plan ended at last
-        self._counts: Counter[str] = Counter()
+        self._counts: defaultdict[str, int] = defaultdict(int)
         self._is_usage_known = True
-        self._notes: dict[type[Event], Callable[[Any], object]] = {
-            TaskStarted: self._note_task,
-            TaskFellBack: self._note_fallback,
-            TaskRetried: self._note_retry,
-            LlmAttemptEnded: self._count_request,
-            ToolCallStarted: self._note_tool_call,
-            **dict.fromkeys(_TASK_ENDS, self._note_task_end),
-        }
-        self._lines: dict[type[Event], Callable[[Any], Line]] = {
-            **LINES,
-            RunStarted: self._describe_run_start,
-            RunEnded: self._describe_run_end,
-            ToolCallCompleted: self._describe_tool_call,
-            ReviewRequested: self._describe_question,
-            ReviewAnswered: self._describe_answer,
-        }
 
     def put(self, event: Event) -> None:
         """Log one event, if anybody listens at its level."""
         kind = type(event)
-        if (note := self._notes.get(kind)) is not None:
-            note(event)
-        make_line = self._lines.get(kind)
-        if make_line is None or (kind in ROUTINE and not logger.isEnabledFor(logging.INFO)):
+        if (note := _NOTES.get(kind)) is not None:
+            note(self, event)
+        if _is_routine(event) and not logger.isEnabledFor(logging.INFO):
             return
-        level, text, *values = make_line(event)
+        if (tell := _TOLD.get(kind)) is not None:
+            level, text, *values = tell(self, event)
+        elif (make_line := LINES.get(kind)) is not None:
+            level, text, *values = make_line(event)
+        else:
+            return
         if level is TALK:
             if not any(values[1:]):  # no text is kept (T6a)
                 return
@@ -106,16 +95,24 @@ class RunLogger:
             "task": event.task,
             "task_index": self._indices.get(task),
             "task_description": None if description is None else make_readable(description),
-            "agent_role": self._roles.get(task),
+            "agent_role": self._roles.get(task) or self._find_role(task),
         }
 
+    def _find_role(self, task: str) -> str | None:
+        """The role of a task that has not begun; None for work that stands in no plan."""
+        agent = self._agents.get(task)
+        return agent.role if agent is not None else HANDLER_ROLE if task in self._agents else None
+
     # --- What later lines need ----------------------------------------------------------------------------------------
+
+    def _note_run(self, event: RunStarted) -> None:
+        self._name = event.name or event.run_id
 
     def _note_task(self, event: TaskStarted) -> None:
         name = event.task or ""
         self._descriptions[name] = event.description
         if name not in self._agents:
-            self._agents[name] = self._team.get(event.agent)
+            self._agents[name] = next((each.agent for each in self._team if each.agent.role == event.agent), None)
         self._roles[name] = event.agent
 
     def _note_fallback(self, event: TaskFellBack) -> None:
@@ -138,13 +135,14 @@ class RunLogger:
 
     def _count_request(self, event: LlmAttemptEnded) -> None:
         usage = event.usage
-        self._counts.update(requests=1, tokens_in=usage.input_tokens or 0, tokens_out=usage.output_tokens or 0)
+        self._counts["requests"] += 1
+        self._counts["tokens_in"] += usage.input_tokens or 0
+        self._counts["tokens_out"] += usage.output_tokens or 0
         self._is_usage_known &= usage.input_tokens is not None and usage.output_tokens is not None
 
     # --- Lines --------------------------------------------------------------------------------------------------------
 
     def _describe_run_start(self, event: RunStarted) -> Line:
-        self._name = event.name or event.run_id
         replayed = "" if event.replayed_from is None else f", replayed from {event.replayed_from}"
         tasks = pluralize(len(self._indices), "task")
         return logging.INFO, "Run %s started: %s, %s%s", self._name, tasks, event.workflow, replayed
@@ -197,3 +195,28 @@ class RunLogger:
         late = ", since nobody answered in time" if event.is_timeout else ""
         said = f"{event.decision.verdict.value}{late}{append(cut(event.decision.text))}"
         return logging.INFO, "Review answered after %s: %s: %s", waited, what, said
+
+
+def _is_routine(event: Event) -> bool:
+    """Whether it is never told above INFO."""
+    return type(event) in ROUTINE or (isinstance(event, RunEnded) and event.status not in _BAD_ENDS)
+
+
+# By functions and not by methods of one logger: those would be made for each run, and hold it until the garbage
+# collector comes by.
+_NOTES: Final[dict[type[Event], Callable[[RunLogger, Any], object]]] = {
+    RunStarted: RunLogger._note_run,
+    TaskStarted: RunLogger._note_task,
+    TaskFellBack: RunLogger._note_fallback,
+    TaskRetried: RunLogger._note_retry,
+    LlmAttemptEnded: RunLogger._count_request,
+    ToolCallStarted: RunLogger._note_tool_call,
+    **dict.fromkeys(_TASK_ENDS, RunLogger._note_task_end),
+}
+_TOLD: Final[dict[type[Event], Callable[[RunLogger, Any], Line]]] = {
+    RunStarted: RunLogger._describe_run_start,
+    RunEnded: RunLogger._describe_run_end,
+    ToolCallCompleted: RunLogger._describe_tool_call,
+    ReviewRequested: RunLogger._describe_question,
+    ReviewAnswered: RunLogger._describe_answer,
+}

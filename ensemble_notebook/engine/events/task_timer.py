@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Protocol
+
+
+class TimedAround(Protocol):
+    """That for which something is timed: it stands still, too, once all that is done for it only waits for a model."""
+
+    def count_waiting(self, change: int) -> None:
+        """More, or less, of what is done for it only waits."""
+
+    def count_open(self, change: int) -> None:
+        """More, or less, is done for it."""
 
 
 class TaskTimer:
@@ -15,14 +26,23 @@ class TaskTimer:
     it stands still only while each of them waits for a model, and so counts every moment once.
 
     Args:
-        clock: tells seconds.
-        around: of the task that has this work done; None for a task that is nobody's delegated work.
+        clock: tells seconds; kept as an attribute, for the timers inside.
+        around: of what has this work done: a task that delegated it, the run; None where nobody is to be told.
+
+    Attributes:
+        watcher: called with True when it begins to stand still in the midst of the work, and with False when it goes
+            on; None for nobody.
     """
 
-    __slots__ = ("_around", "_calls", "_clock", "_is_open", "_is_starting_up", "_measured_s", "_since_s", "_waiting")
+    __slots__ = (
+        *("_around", "_calls", "_is_open", "_is_starting_up", "_measured_s", "_since_s", "_waiting"),
+        "clock",
+        "watcher",
+    )
 
-    def __init__(self, clock: Callable[[], float], around: TaskTimer | None = None) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float], around: TimedAround | None = None) -> None:
+        self.watcher: Callable[[bool], None] | None = None
+        self.clock = clock
         self._around = around
         self._measured_s = 0.0
         self._since_s: float | None = None
@@ -34,18 +54,22 @@ class TaskTimer:
     @property
     def duration(self) -> timedelta:
         """What was measured by now."""
-        running_s = 0.0 if self._since_s is None else self._clock() - self._since_s
+        running_s = 0.0 if self._since_s is None else self.clock() - self._since_s
         return timedelta(seconds=self._measured_s + running_s)
 
     def start(self) -> None:
         """An attempt begins."""
+        if not self._is_open and self._around is not None:
+            self._around.count_open(1)
         self._is_open = True
         self._run_or_stand()
 
     def stop(self) -> timedelta:
         """An attempt is over; what all attempts took by now."""
-        if self._is_held_up() and self._around is not None:
-            self._around._count_waiting(-1)
+        if self._is_held_up():
+            self._tell(is_held_up=False)
+        if self._is_open and self._around is not None:
+            self._around.count_open(-1)
         self._is_open = False
         self._run_or_stand()
         return self.duration
@@ -68,8 +92,12 @@ class TaskTimer:
         finally:
             self._change(calls=-1)
 
-    def _count_waiting(self, change: int) -> None:
+    def count_waiting(self, change: int) -> None:
+        """More, or less, of what its agent's calls have done only waits for a model."""
         self._change(waiting=change)
+
+    def count_open(self, change: int) -> None:
+        """Its calls are counted themselves, see `tool_call`."""
 
     def _change(self, *, is_starting_up: bool | None = None, calls: int = 0, waiting: int = 0) -> None:
         """Take in a change, and tell the task around where it holds that one up, or no longer does."""
@@ -81,8 +109,13 @@ class TaskTimer:
         is_held_up = self._is_held_up()
         if is_held_up is not was_held_up:
             self._run_or_stand()
-            if self._around is not None:
-                self._around._count_waiting(1 if is_held_up else -1)
+            self._tell(is_held_up=is_held_up)
+
+    def _tell(self, *, is_held_up: bool) -> None:
+        if self._around is not None:
+            self._around.count_waiting(1 if is_held_up else -1)
+        if self.watcher is not None:
+            self.watcher(is_held_up)
 
     def _is_held_up(self) -> bool:
         return self._is_open and (self._is_starting_up or 0 < self._waiting >= self._calls)
@@ -90,7 +123,20 @@ class TaskTimer:
     def _run_or_stand(self) -> None:
         is_running = self._is_open and not self._is_held_up()
         if is_running and self._since_s is None:
-            self._since_s = self._clock()
+            self._since_s = self.clock()
         elif not is_running and self._since_s is not None:
-            self._measured_s += self._clock() - self._since_s
+            self._measured_s += self.clock() - self._since_s
             self._since_s = None
+
+
+class GroupTimer(TaskTimer):
+    """Of pieces of work side by side, such as the tasks of a run: it stands still while each of them does."""
+
+    __slots__ = ()
+
+    def count_open(self, change: int) -> None:
+        """More, or less, of them are at work."""
+        if self._waiting:
+            self._change(calls=change)
+        else:  # told for each task; while none waits, none holds anything up
+            self._calls += change

@@ -26,6 +26,18 @@ class PreviousOutputKept(Exception):  # noqa: N818 - no error
         self.output = output
 
 
+class PartialOutputKept(Exception):  # noqa: N818 - no error
+    """Ends a task that runs for each item before all of them were done (E53). Its cause says why.
+
+    Attributes:
+        output: what the items that are done put out.
+    """
+
+    def __init__(self, output: TaskOutput) -> None:
+        super().__init__(f"the finished items of {output.name!r} are kept")
+        self.output = output
+
+
 def abandonment_in(error: BaseException) -> TaskAbandoned | BudgetExceededError | None:
     """What in the chain of causes of an error ended the task without being a failure; None where it is a failure."""
     seen: set[int] = set()  # a chain of causes may be a ring

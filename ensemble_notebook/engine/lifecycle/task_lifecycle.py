@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import timedelta
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
-from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskSkipped, TaskStarted
+from ensemble_notebook.domain.events import TaskCompleted, TaskFailed, TaskReused, TaskSkipped, TaskStarted
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.lifecycle.task_abandonment import PreviousOutputKept, TaskAbandoned, abandonment_in
-from ensemble_notebook.errors import BudgetExceededError, get_message, mask_error
+from ensemble_notebook.engine.lifecycle.task_abandonment import (
+    PartialOutputKept,
+    PreviousOutputKept,
+    TaskAbandoned,
+    abandonment_in,
+)
+from ensemble_notebook.errors import BudgetExceededError, drop_own_frames, get_message, mask_error
 
 
 @dataclass(slots=True)
@@ -27,34 +33,40 @@ class TaskEnding:
         output: what it leaves behind; None where it leaves nothing.
         abandonment: why it was not to go on. With an output, that is the one that it had before it was to be redone.
         error: what it failed with, or its cancellation; None where it did not fail.
+        duration: how long the task has taken in all; set by `stop_timer`.
+        is_partial: the output is what a task leaves behind that did not come to its end (E53).
     """
 
     output: TaskOutput | None = None
     abandonment: TaskAbandoned | BudgetExceededError | None = None
     error: BaseException | None = None
+    duration: timedelta = timedelta()
+    is_partial: bool = False
 
     @classmethod
     def from_error(cls, error: BaseException) -> TaskEnding:
         """What an exception that ended the work means."""
         if isinstance(error, asyncio.CancelledError):
             return cls(error=error)
+        if isinstance(error, PartialOutputKept) and error.__cause__ is not None:
+            ending = cls.from_error(error.__cause__)
+            ending.output, ending.is_partial = error.output, True
+            return ending
         abandonment = abandonment_in(error)
         if isinstance(error, PreviousOutputKept):
             return cls(output=error.output, abandonment=abandonment)
+        drop_own_frames(error)
         return cls(error=mask_error(error)) if abandonment is None else cls(abandonment=abandonment)
-
-    @classmethod
-    def from_asyncio(cls, task: asyncio.Task[TaskOutput]) -> TaskEnding:
-        """How a finished asyncio task ended."""
-        if task.cancelled():
-            return cls(error=asyncio.CancelledError())
-        error = task.exception()
-        return cls(output=task.result()) if error is None else cls.from_error(error)
 
     @property
     def is_cancelled(self) -> bool:
         """Whether it was running when it was stopped from outside."""
         return isinstance(self.error, asyncio.CancelledError)
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether the task came to its end."""
+        return self.output is not None and not self.is_partial
 
     @property
     def reason(self) -> str:
@@ -85,19 +97,31 @@ def emit_task_started(
     span.timer.start()
 
 
-def stop_timer(span: SpanEmitter, ending: TaskEnding) -> TaskEnding:
-    """The ending of a task that is over, with an output that says when that was, and how long the task took in all."""
-    duration = span.timer.stop()
-    if ending.output is None:
-        return ending
-    return replace(ending, output=replace(ending.output, completed_at=span.stream.now(), duration=duration))
+def stop_timer(span: SpanEmitter, ending: TaskEnding) -> None:
+    """A task is over: fix how long it took in all, and when it ended, in its ending and in what it leaves behind."""
+    ending.duration = span.timer.stop()
+    if ending.output is not None:
+        ending.output.fix_end(span.stream.now(), ending.duration)
 
 
 def emit_task_ended(span: SpanEmitter, agent: str, ending: TaskEnding) -> None:
     """A task has ended, in whichever way, and its timer stands."""
-    duration = span.timer.duration
-    if ending.output is not None:
-        span.emit(TaskCompleted, output=ending.output, duration=duration)
+    duration = ending.duration
+    completed = ending.output if ending.is_completed else None
+    if completed is not None and (saving := completed.saving) is not None:
+        span.emit(
+            TaskReused,
+            output=completed,
+            duration=duration,
+            source_run_id=saving.run_id,
+            reason=saving.reason,
+            saved_tokens=saving.tokens,
+            saved_cost=saving.cost,
+            currency=saving.currency,
+            saved_ms=saving.duration.total_seconds() * 1000,
+        )
+    elif completed is not None:
+        span.emit(TaskCompleted, output=completed, duration=duration)
     elif ending.error is not None:
         status = SpanStatus.CANCELLED if ending.is_cancelled else SpanStatus.ERROR
         span.emit(TaskFailed, agent=agent, error=ending.error, status=status, duration=duration)
@@ -122,8 +146,12 @@ async def run_unplanned_task(
     try:
         output = await work
     except (asyncio.CancelledError, Exception) as error:
-        emit_task_ended(span, agent, stop_timer(span, TaskEnding.from_error(error)))
+        _end_unplanned_task(span, agent, TaskEnding.from_error(error))
         raise
-    ending = stop_timer(span, TaskEnding(output=output))
+    _end_unplanned_task(span, agent, TaskEnding(output=output))
+    return output
+
+
+def _end_unplanned_task(span: SpanEmitter, agent: str, ending: TaskEnding) -> None:
+    stop_timer(span, ending)
     emit_task_ended(span, agent, ending)
-    return ending.output or output

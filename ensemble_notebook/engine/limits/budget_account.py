@@ -11,24 +11,31 @@ from decimal import Decimal
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from ensemble_notebook.domain.definitions.limits import Budget, Spending
+from ensemble_notebook.domain.definitions.limits import Budget, Spending, register_spending_finder
 from ensemble_notebook.engine.limits.budget_ledger import BudgetLedger, Reservation, ReservationState
 from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
 
 
-class BudgetAccount:
-    """A `BudgetLedger` behind a lock, and those who wait for it.
-
-    Attributes:
-        budget: what it keeps the account of.
-    """
+class _Books:
+    """A ledger behind a lock, and those who wait for it. Knows no `Budget`, with which it is to end."""
 
     def __init__(self, budget: Budget) -> None:
-        self.budget = budget
         # Re-entrant, since a coroutine that nobody runs any more may be collected, and withdraw, at any place.
-        self._lock = threading.RLock()
-        self._ledger = BudgetLedger(budget)
-        self._decisions: dict[Reservation, CrossThreadEvent] = {}
+        self.lock = threading.RLock()
+        self.ledger = BudgetLedger(budget)
+        self.decisions: dict[Reservation, CrossThreadEvent] = {}
+
+
+class BudgetAccount:
+    """What a run spends from. Those of one shared budget have the same books.
+
+    Attributes:
+        budget: what it is the account of.
+    """
+
+    def __init__(self, budget: Budget, books: _Books) -> None:
+        self.budget = budget
+        self._lock, self._ledger, self._decisions = books.lock, books.ledger, books.decisions
 
     @property
     def booked(self) -> Spending:
@@ -78,16 +85,25 @@ class BudgetAccount:
                 self._wake(self._ledger.withdraw(reservation))
 
 
-_accounts: Final[WeakKeyDictionary[Budget, BudgetAccount]] = WeakKeyDictionary()
+_shared_books: Final[WeakKeyDictionary[Budget, _Books]] = WeakKeyDictionary()
 _lock: Final = threading.Lock()
 
 
 def open_account(budget: Budget) -> BudgetAccount:
-    """The account that a run spends from: a new one, or the one of a shared budget, which ends with that object."""
+    """The account that a run spends from: a new one, or for a shared budget one more with the books of that object."""
     if not budget.is_shared:
-        return BudgetAccount(budget)
+        return BudgetAccount(budget, _Books(budget))
     with _lock:
-        account = _accounts.get(budget)
-        if account is None:
-            account = _accounts[budget] = BudgetAccount(budget)
-        return account
+        books = _shared_books.get(budget)
+        if books is None:
+            books = _shared_books[budget] = _Books(budget)
+    return BudgetAccount(budget, books)
+
+
+def _find_spending(budget: Budget) -> Spending | None:
+    with _lock:
+        books = _shared_books.get(budget)
+    return None if books is None else BudgetAccount(budget, books).booked
+
+
+register_spending_finder(_find_spending)

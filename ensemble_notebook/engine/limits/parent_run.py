@@ -13,8 +13,10 @@ from typing import Final
 from ensemble_notebook.domain.definitions.enums import CaptureMode
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.seams.run_memory import KeptTasks
 from ensemble_notebook.engine.events.nested_events import forget_calling_span
 from ensemble_notebook.engine.limits.budget_account import BudgetAccount
+from ensemble_notebook.engine.specs.inner_revision import forget_inner_revision
 
 _current: Final[contextvars.ContextVar[ParentRun | None]] = contextvars.ContextVar("ensemble_parent_run", default=None)
 
@@ -25,7 +27,10 @@ class ParentRun:
     Attributes:
         source: where its models come from: a recording is written, or answers, for the runs inside, too.
         capture_mode: how much of it is kept. replayed_from: the name of the recording that answers; None where none.
+        kept_tasks: of earlier runs, and where its own are kept; None where nothing is (C34).
+        is_reusing: whether what those have done is reused.
         accounts: what it spends from, those of its own parents first.
+        path: what it and its own parents are called, the outermost first.
         rate_limits: that all its requests pass, those of its own parents first.
     """
 
@@ -37,10 +42,16 @@ class ParentRun:
         source: ChatSource,
         capture_mode: CaptureMode,
         replayed_from: str | None,
+        path: tuple[str, ...] = (),
+        kept_tasks: KeptTasks | None = None,
+        is_reusing: bool = False,
     ) -> None:
         self.source = source
         self.capture_mode = capture_mode
         self.replayed_from = replayed_from
+        self.path = path
+        self.kept_tasks = kept_tasks
+        self.is_reusing = is_reusing
         self.accounts = accounts
         self.rate_limits = rate_limits
         self._lock = threading.Lock()
@@ -102,4 +113,5 @@ def _copy_context(parent: ParentRun | None) -> contextvars.Context:
     context = contextvars.copy_context()
     context.run(_current.set, parent)
     context.run(forget_calling_span)
+    context.run(forget_inner_revision)
     return context

@@ -55,6 +55,14 @@ class RequestLimits:
             return self
         return RequestLimits(self._accounts, (*self._rate_limits, *rate_limits), self._pricing, self._clock, self._gate)
 
+    def check_sending(self) -> None:
+        """Whether a request that was admitted may still be sent.
+
+        Raises:
+            CancelledError: the run was stopped meanwhile.
+        """
+        self._gate.check()
+
     async def admit(self, port: ChatPort, conversation: Conversation, call: SpanEmitter) -> Admission:
         """Wait until the next request of a conversation may be sent.
 

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import OnTimeout, SpanStatus
-from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest, Verdict
+from ensemble_notebook.domain.definitions.review import (
+    ReviewAnswer,
+    ReviewDecision,
+    ReviewHandler,
+    ReviewRequest,
+    Verdict,
+)
 from ensemble_notebook.domain.events import ReviewAnswered, ReviewRequested
+from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.events.nested_events import calling_from
+from ensemble_notebook.engine.events.nested_events import CallingSpan
 from ensemble_notebook.engine.lifecycle.task_abandonment import abandonment_in
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import BudgetExceededError, EnsembleError, ReviewTimeoutError, did_you_mean
@@ -28,10 +36,18 @@ class ReviewQueue:
         handler: the ensemble's `review_handler`; None where nobody can be asked, and then there are no gates.
         caller: calls it.
         exit_early: called when somebody chose to leave (E27).
+        source: answers in place of all reviewers, where it is a recording (E42).
     """
 
-    def __init__(self, handler: ReviewHandler | None, caller: FunctionCaller, exit_early: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        handler: ReviewHandler | None,
+        caller: FunctionCaller,
+        exit_early: Callable[[], None],
+        source: ChatSource,
+    ) -> None:
         self._handler = handler
+        self._source = source
         self._caller = caller
         self._exit_early = exit_early
         self._lock = asyncio.Lock()
@@ -39,8 +55,8 @@ class ReviewQueue:
 
     @property
     def has_handler(self) -> bool:
-        """Whether there is anybody to ask."""
-        return self._handler is not None
+        """Whether there is anybody to ask, or a recording that answers."""
+        return self._handler is not None or self._source.has_reviews
 
     async def ask(
         self, request: ReviewRequest, around: SpanEmitter, handler: ReviewHandler | None = None
@@ -60,7 +76,10 @@ class ReviewQueue:
         async with self._lock:
             if self._has_left:  # one who has left is not asked again
                 return ReviewDecision.exit_early()
-            decision = await self._ask(request, around.child(), handler or self._handler)
+            reviewer = handler or self._handler
+            ask = functools.partial(self._get_answer, request, reviewer)
+            asking = functools.partial(self._source.review, request, ask)
+            decision = await self._ask(request, around.child(), asking)
             if decision.verdict is Verdict.EXIT_EARLY:
                 self._has_left = True
                 self._exit_early()
@@ -70,17 +89,19 @@ class ReviewQueue:
         self, request: ReviewRequest, around: SpanEmitter, reviewer: ReviewHandler
     ) -> ReviewDecision:
         """As `ask`, of somebody who is no person: nobody has to wait for the answer before asking something else."""
-        return await self._ask(request, around.child(), reviewer)
+        return await self._ask(request, around.child(), functools.partial(self._get_answer, request, reviewer))
 
-    async def _ask(self, request: ReviewRequest, span: SpanEmitter, handler: ReviewHandler | None) -> ReviewDecision:
+    async def _ask(
+        self, request: ReviewRequest, span: SpanEmitter, asking: Callable[[], Awaitable[ReviewAnswer]]
+    ) -> ReviewDecision:
         span.emit(ReviewRequested, request=request)
         asked_at = span.stream.offset_s()
         decision: ReviewDecision | None = None
         fault: BaseException | None = None
-        status, is_timeout = SpanStatus.ERROR, False
+        status, is_timeout, reused = SpanStatus.ERROR, False, False
         try:
-            with calling_from(span):
-                decision, is_timeout = await self._get_answer(request, handler)
+            with CallingSpan(span):
+                decision, is_timeout, reused = await asking()
             status = SpanStatus.OK
         except asyncio.CancelledError as stopped:
             status, fault = SpanStatus.CANCELLED, stopped
@@ -97,20 +118,21 @@ class ReviewQueue:
                 decision=decision,
                 waited_s=span.stream.offset_s() - asked_at,
                 is_timeout=is_timeout,
+                reused=reused,
                 status=status,
                 error=fault,
             )
         return decision
 
-    async def _get_answer(self, request: ReviewRequest, handler: ReviewHandler | None) -> tuple[ReviewDecision, bool]:
-        """The decision, and whether time ran out."""
+    async def _get_answer(self, request: ReviewRequest, handler: ReviewHandler | None) -> ReviewAnswer:
+        """What the reviewer decides, or `on_timeout` where time runs out."""
         if handler is None:
             raise EnsembleError("There is nobody to ask: give the ensemble a review_handler.")
         limit = asyncio.timeout(request.timeout)
         label = f"review of {request.task or request.phase}"
         try:
             async with limit:
-                return _check_decision(request, await self._caller.call(label, handler, request)), False
+                return ReviewAnswer(_check_decision(request, await self._caller.call(label, handler, request)))
         except TimeoutError as error:  # a handler raises it, too, where nobody can be asked
             is_late = limit.expired()
             reason = f" within {request.timeout} s. Raise the review's timeout." if is_late else f": {error}"
@@ -118,7 +140,7 @@ class ReviewQueue:
         if decision is None:
             message = f"Nobody answered the {label}{reason}"
             raise ReviewTimeoutError(message, request=request, timeout_s=request.timeout or 0.0)
-        return decision, True
+        return ReviewAnswer(decision, is_timeout=True)
 
 
 def _check_decision(request: ReviewRequest, answer: Any) -> ReviewDecision:

@@ -6,7 +6,9 @@ Knows nothing of how a run as a whole begins and ends; see `driver`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, OnExhausted
 from ensemble_notebook.domain.definitions.review import ReviewDecision, Verdict
@@ -30,7 +32,9 @@ from ensemble_notebook.engine.run.task_resolver import TaskResolver
 from ensemble_notebook.engine.scheduling.scheduler_commands import (
     CancelReview,
     CancelTask,
+    DenyPlaces,
     EndPhase,
+    GrantPlace,
     NodeCommand,
     QueueReview,
     QueueTask,
@@ -90,7 +94,7 @@ class CommandExecutor:
         self._stream = stream
         self._spans = spans
         self._runner = runner
-        self._resolver = TaskResolver(spec.graph, spec.plan, result.outputs, runner.revisions, spec.inputs)
+        self._resolver = TaskResolver(spec.graph, spec.plan, result.outputs, runner.revisions, spec.inputs, spec.only)
         self._reviewer = PhaseReviewer(runner, self._resolver)
         self._conditions = ConditionEvaluator(spec.graph, caller)
         self._result = result
@@ -99,12 +103,18 @@ class CommandExecutor:
         self._close = close
         self._queued_at: dict[Node, float] = {}
         self._decisions: dict[PhaseNode, ReviewDecision] = {}
+        # Kept until `release`: as new objects for each task, these would be two more for the garbage collector.
+        self._work_on_task, self._settle_task = self._do_task, self._end_task
 
     def execute(self, command: NodeCommand) -> None:
         """Do what the scheduler wants done with a task or a phase."""
         match command:
             case StartTask(index):
                 self._start_task(self._graph.tasks[index])
+            case GrantPlace(index):
+                self._runner.item_places.grant(index)
+            case DenyPlaces(index, reason):
+                self._runner.item_places.deny(index, reason)
             case QueueTask(index):
                 self._queued_at[self._graph.tasks[index]] = self._stream.offset_s()
             case CancelTask(index):
@@ -114,6 +124,10 @@ class CommandExecutor:
                 self._note_skipped(self._graph.tasks[index], reason)
             case _:
                 self._execute_on_phase(command, self._graph.phases[command.phase], self._spans.phases[command.phase])
+
+    def release(self) -> None:
+        """The run is over. Without this, only the garbage collector would free what holds a method of its own."""
+        del self._work_on_task, self._settle_task
 
     def _execute_on_phase(self, command: NodeCommand, phase: PhaseNode, span: SpanEmitter) -> None:
         match command:
@@ -143,39 +157,60 @@ class CommandExecutor:
             index=node.index,
             total=len(self._graph.tasks),
         )
+        self._node_tasks.start(node, self._work_on_task, self._settle_task)
+
+    def _do_task(self, node: TaskNode) -> Coroutine[Any, Any, TaskOutput]:
         fault = self._conditions.find_fault(node.when)
         if fault is None and node.phase is not None:
             fault = self._conditions.find_fault(self._graph.phases[node.phase].when)
-        work = self._runner.run(self._resolver.resolve(node), span) if fault is None else _fail(fault)
-        self._node_tasks.start(node, work, self._end_task)
+        if fault is not None:
+            raise fault
+        return self._runner.run(self._resolver.resolve(node), self._spans.tasks[node.index])
 
     def _take_queued_s(self, node: Node) -> float:
-        now = self._stream.offset_s()
-        return now - self._queued_at.pop(node, now)
+        queued_at = self._queued_at.pop(node, None)
+        return 0.0 if queued_at is None else self._stream.offset_s() - queued_at
 
-    def _end_task(self, node: TaskNode, task: asyncio.Task[TaskOutput]) -> None:
+    def _end_task(self, node: TaskNode, output: TaskOutput | None, error: BaseException | None) -> None:
         """Take in how the work on a task ended."""
-        ending = stop_timer(self._spans.tasks[node.index], TaskEnding.from_asyncio(task))
+        span = self._spans.tasks[node.index]
+        ending = TaskEnding(output=output) if error is None else TaskEnding.from_error(error)
+        stop_timer(span, ending)
+        if ending.is_completed and ending.output is not None and ending.abandonment is None:
+            self._runner.reuse.keep(node, ending.output, self._runner.delegated)
         self._close_if_budget_is_used_up(ending)
         if ending.output is not None:
             self._result.outputs[node.index] = ending.output
-        elif ending.error is None:
-            self._note_skipped(node, ending.reason)
-        else:
-            self._note_failed(node, ending)
-        emit_task_ended(self._spans.tasks[node.index], node.role, ending)
-        if ending.output is None:
+            self._result.failures += ending.output.item_failures
+        if not ending.is_completed:
+            if ending.error is None:
+                self._note_skipped(node, ending.reason)
+            else:
+                self._note_failed(node, ending)
+        if ending.output is not None and ending.is_completed and self._conditions.has_conditions(node.index):
+            # Its span stays open meanwhile: a predicate may begin a run, which has its place there (E52).
+            output = ending.output
+            self._node_tasks.start(
+                node,
+                lambda node: self._conditions.evaluate(node.index, output, span),
+                functools.partial(self._end_conditions, ending),
+            )
+            return
+        emit_task_ended(span, node.role, ending)
+        if not ending.is_completed:
             is_skipped = ending.error is None
             self._advance(RunningTaskSkipped(node.index) if is_skipped else TaskEndedWithoutOutput(node.index))
-        elif self._conditions.has_conditions(node.index):
-            work = self._conditions.evaluate(node.index, ending.output)
-            self._node_tasks.start(node, work, self._end_conditions)
         else:
             self._advance(TaskSucceeded(node.index))
 
-    def _end_conditions(self, node: TaskNode, task: asyncio.Task[frozenset[int]]) -> None:
+    def _end_conditions(
+        self, ending: TaskEnding, node: TaskNode, met: frozenset[int] | None, error: BaseException | None
+    ) -> None:
         """The conditions on the output of a task are decided, unless the run was stopped meanwhile."""
-        self._advance(TaskSucceeded(node.index, frozenset() if task.cancelled() else task.result()))
+        if error is not None and not isinstance(error, asyncio.CancelledError):
+            raise error
+        emit_task_ended(self._spans.tasks[node.index], node.role, ending)
+        self._advance(TaskSucceeded(node.index, met or frozenset()))
 
     def _note_skipped(self, node: TaskNode, reason: str) -> None:
         self._resolver.note_absence(node.index, f"it was skipped ({reason})")
@@ -197,23 +232,27 @@ class CommandExecutor:
 
     def _review(self, phase: PhaseNode, span: SpanEmitter) -> None:
         names = [self._graph.tasks[index].name for index in phase.tasks]
-        work = self._reviewer.review(phase, names, self._take_queued_s(phase), span)
-        self._node_tasks.start(phase, work, self._end_review)
+        queued_s = self._take_queued_s(phase)
+        self._node_tasks.start(
+            phase, lambda phase: self._reviewer.review(phase, names, queued_s, span), self._end_review
+        )
 
-    def _end_review(self, phase: PhaseNode, task: asyncio.Task[ReviewDecision]) -> None:
+    def _end_review(self, phase: PhaseNode, decision: ReviewDecision | None, error: BaseException | None) -> None:
         """A phase has been reviewed. Who left the run has closed it by now, and is content with the phase (E27)."""
-        if task.cancelled():
+        if isinstance(error, asyncio.CancelledError):
             self._advance(PhaseReviewAborted(phase.index))
-        elif (error := task.exception()) is not None:
+        elif error is not None:
             ending = TaskEnding.from_error(error)
             self._close_if_budget_is_used_up(ending)
             if ending.abandonment is not None:
                 self._advance(PhaseReviewAborted(phase.index))
                 return
             self._reject(phase, ending.error or error)
-        elif task.result().verdict is Verdict.RETRY:
-            self._send_back(phase, task.result())
+        elif decision is not None and decision.verdict is Verdict.RETRY:
+            self._send_back(phase, decision)
         else:
+            if decision is not None and decision.verdict is Verdict.APPROVE:
+                self._runner.reuse.keep_approved(phase, self._resolver.find_outputs(phase.tasks))
             self._advance(PhaseApproved(phase.index))
 
     def _send_back(self, phase: PhaseNode, decision: ReviewDecision) -> None:
@@ -257,15 +296,13 @@ class CommandExecutor:
             self._spans.warn(message)
             if isinstance(node, PhaseNode):
                 self._advance(PhaseReviewAborted(node.index))
-            elif node.index in self._result.outputs:
+            elif (output := self._result.outputs.get(node.index)) is not None:  # its conditions were being tested
+                ending = TaskEnding(output=output, duration=output.duration)
+                emit_task_ended(self._spans.tasks[node.index], node.role, ending)
                 self._advance(TaskSucceeded(node.index))
             else:
-                ending = stop_timer(self._spans.tasks[node.index], TaskEnding(error=asyncio.CancelledError()))
+                span, ending = self._spans.tasks[node.index], TaskEnding(error=asyncio.CancelledError())
+                stop_timer(span, ending)
                 self._note_failed(node, ending)
-                emit_task_ended(self._spans.tasks[node.index], node.role, ending)
+                emit_task_ended(span, node.role, ending)
                 self._advance(TaskEndedWithoutOutput(node.index))
-
-
-async def _fail(error: Exception) -> TaskOutput:
-    """In place of the work of a task that can't be begun."""
-    raise error

@@ -11,6 +11,8 @@ from typing import Any
 from ensemble_notebook.domain.definitions.output_field import read_field
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import ConditionNode, Graph
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.events.nested_events import CallingSpan
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import EnsembleError, summarize_error
 
@@ -31,18 +33,24 @@ class ConditionEvaluator:
         """Whether there is any condition on a task."""
         return source in self._by_source
 
-    async def evaluate(self, source: int, output: TaskOutput) -> frozenset[int]:
+    async def evaluate(self, source: int, output: TaskOutput, span: SpanEmitter) -> frozenset[int]:
         """Numbers of the conditions on a task for which its output is as wanted; replaces what was known of them.
 
         A default is, where no other condition on the task is. One whose predicate raises can't be decided: it counts
         as held, so that what it guards is neither silently skipped nor silently run; see `find_fault`.
+
+        Args:
+            source: number of the task.
+            output: what it left.
+            span: of the task; runs that a predicate begins are inside it (E52).
         """
         siblings = self._by_source[source]
         for node in siblings:
             self._held.discard(node.index)
             self._faults.pop(node.index, None)
-        for node in siblings:
-            await self._test(node, output)
+        with CallingSpan(span):
+            for node in siblings:
+                await self._test(node, output)
         decided = {node.index for node in siblings if node.index in self._held or node.index in self._faults}
         if not decided:
             decided = {node.index for node in siblings if node.condition.default}

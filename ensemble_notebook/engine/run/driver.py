@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.seams.run_memory import KeptTasks
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import EventStream
+from ensemble_notebook.engine.events.task_timer import TimedAround
 from ensemble_notebook.engine.limits.parent_run import ParentRun
 from ensemble_notebook.engine.run.command_executor import CommandExecutor
 from ensemble_notebook.engine.run.node_tasks import NodeTasks
@@ -25,6 +28,7 @@ from ensemble_notebook.engine.scheduling.scheduler_inputs import (
     SchedulerInput,
 )
 from ensemble_notebook.engine.specs.run_spec import RunSpec
+from ensemble_notebook.engine.task.item_tasks import ItemPlaces
 from ensemble_notebook.engine.task.task_runner import TaskRunner
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.engine.threads.loop_thread import call_on_loop
@@ -47,6 +51,11 @@ class Driver:
         clock: tells durations.
         draw: gives a random number from 0 to 1, for the waits between attempts (E30).
         parent: the run in whose task this one was begun; None where it was begun in none (E52).
+        around: what the time of this run is a part of, where its events are part of another run's.
+        kept_tasks: of earlier runs, and where this one's are kept; None where nothing is (C34).
+
+    Attributes:
+        is_concluded: its last event is out.
     """
 
     def __init__(
@@ -57,17 +66,28 @@ class Driver:
         clock: Clock,
         draw: Callable[[], float],
         parent: ParentRun | None = None,
+        around: TimedAround | None = None,
+        kept_tasks: KeptTasks | None = None,
     ) -> None:
         self._parent = parent
         self._spec = spec
         self._source = source
-        self._scheduler = Scheduler(spec.graph, spec.error_strategy, spec.max_concurrency)
+        self._scheduler = Scheduler(spec.graph, spec.error_strategy, spec.max_concurrency, spec.only)
         self._caller = FunctionCaller()
         self.result = RunResult()
-        self._spans = RunSpans(spec, stream)
+        self._spans = RunSpans(spec, stream, around)
         exit_early = functools.partial(self.close, ExitReason.USER_EXIT_EARLY)
         self._runner = TaskRunner(
-            spec, source, self._caller, clock, draw, self._spans.run, exit_early=exit_early, parent=parent
+            spec,
+            source,
+            self._caller,
+            clock,
+            draw,
+            self._spans.run,
+            exit_early=exit_early,
+            item_places=ItemPlaces(functools.partial(self._act, self._advance), self._act),
+            parent=parent,
+            kept_tasks=kept_tasks,
         )
         self._node_tasks = NodeTasks(self._act, self._runner.as_parent)
         self._executor = CommandExecutor(
@@ -83,11 +103,14 @@ class Driver:
         )
         self._stream = stream
         self._is_stopping = False
-        self._is_concluded = False
-        self._finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._stop_with_parent = functools.partial(
-            call_on_loop, self._finished.get_loop(), self.stop, ExitReason.INTERRUPTED
-        )
+        self.is_concluded = False
+        self._is_abandoned = False
+        self._is_released = False
+        self._loop = asyncio.get_running_loop()
+        self._is_finished = False
+        self._fault: Exception | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._stop_with_parent = functools.partial(call_on_loop, self._loop, self.stop, ExitReason.INTERRUPTED)
 
     async def run(self) -> RunResult:
         """Drive the run to its end. A cancelled `run` stops the tasks first, then lets the cancellation through.
@@ -99,38 +122,47 @@ class Driver:
             self._act(self._advance, RunStartRequested())
             if self._parent is not None:
                 self._parent.add_nested(self._stop_with_parent)
-            # Shielded: a cancelled `run` would cancel the future, too, and `stop` would take the run for ended.
-            await asyncio.shield(self._finished)
+            await self._wait_for_end()
         except asyncio.CancelledError:
             self.stop(ExitReason.INTERRUPTED)
-            await asyncio.shield(self._finished)
+            await self._wait_for_end()
             raise
         except Exception:
             self.result.exit_reason = ExitReason.ERROR
             raise
         finally:
             self._conclude()
+            self._release()
         return self.result
 
     def close(self, reason: ExitReason) -> None:
         """Let what runs finish and start nothing new (E27, E36); why it was closed first counts."""
-        if self._finished.done() or self.result.exit_reason is not ExitReason.COMPLETED:
+        if self._is_finished or self.result.exit_reason is not ExitReason.COMPLETED:
             return
         self.result.exit_reason = reason
         self._act(self._advance, RunClosed(_CLOSED[reason]))
 
     def stop(self, reason: ExitReason) -> None:
         """Stop at once: requests in flight are cancelled, nothing new starts (E35). Does nothing after the end."""
-        if self._finished.done() or self._is_stopping:
+        if self._is_finished or self._is_stopping:
             return
         self._request_stop(reason)
         asyncio.get_running_loop().call_later(CANCELLATION_LIMIT_S, self._act, self._executor.leave_uncancelled)
+
+    def warn(self, message: str) -> None:
+        """Say something about the run while it goes on, in words that hold no text of its user (T6a)."""
+        if self._spec.text_filter is not None:
+            self._spec.text_filter.keep_message(message)
+        self._spans.warn(message)
 
     def abandon(self, reason: ExitReason, message: str) -> None:
         """End the run from another thread, since something blocks its loop (E66); `message` is a warning of it.
 
         What the loop does once it is free again is no part of the run: its tasks find themselves cancelled.
         """
+        self._is_abandoned = True
+        if self.is_concluded:
+            return
         self._stream.take_over()
         if not self._is_stopping:
             self._request_stop(reason)
@@ -145,9 +177,9 @@ class Driver:
         self._act(self._advance, RunStopRequested())
 
     def _conclude(self) -> None:
-        if self._is_concluded:
+        if self.is_concluded:
             return
-        self._is_concluded = True
+        self.is_concluded = True
         if self._parent is not None:
             self._parent.remove_nested(self._stop_with_parent)
         for label in self._caller.list_abandoned():
@@ -161,16 +193,48 @@ class Driver:
         result.conclude(self._spec.error_strategy)
         self._spans.emit_run_ended(result)
 
+    def _release(self) -> None:
+        """Part what knows each other, so that it is freed at once: the garbage collector looks at all that is alive.
+
+        Not where another thread ends the run, which has a use for it still.
+        """
+        if self._is_abandoned:
+            return
+        self._is_released = True
+        self._scheduler.release()
+        self._executor.release()
+        self._runner.release()
+        del self._executor, self._runner, self._node_tasks, self._stop_with_parent
+
     def _advance(self, scheduler_input: SchedulerInput) -> None:
-        for command in self._scheduler.handle(scheduler_input):
+        if self._is_released:  # an item that was left to itself has ended after all
+            return
+        commands = deque(self._scheduler.handle(scheduler_input))
+        while commands:  # each is gone once it is done, since there may be as many as tasks
+            command = commands.popleft()
             if not isinstance(command, EndRun):
                 self._executor.execute(command)
             else:
-                call_on_loop(self._finished.get_loop(), self._finish)
+                call_on_loop(self._loop, self._finish)
 
-    def _finish(self) -> None:
-        if not self._finished.done():
-            self._finished.set_result(None)
+    async def _wait_for_end(self) -> None:
+        """Wait until the run has ended. Who is cancelled here cancels no more than a future of its own.
+
+        Raises:
+            Exception: the fault that has ended it.
+        """
+        if not self._is_finished:
+            self._waiter = self._loop.create_future()
+            await self._waiter
+        if self._fault is not None:
+            raise self._fault
+
+    def _finish(self, fault: Exception | None = None) -> None:
+        if self._is_finished:
+            return
+        self._is_finished, self._fault = True, fault
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def _act(self, function: Callable[..., None], *args: Any) -> None:
         """Call a function that moves the run on. Where it fails, the run ends, since nothing else would end it then."""
@@ -181,7 +245,8 @@ class Driver:
 
     def _end_with_fault(self, error: Exception) -> None:
         """End the run for a fault that is no task's. What is running is cancelled, and nobody hears of it any more."""
+        if self._is_released:
+            return
         self._node_tasks.cancel_all()
         self._node_tasks.detach()
-        if not self._finished.done():
-            self._finished.set_exception(error)
+        call_on_loop(self._loop, self._finish, error)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest, Verdict
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import PhaseNode
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.lifecycle.task_abandonment import abandonment_in
@@ -53,6 +54,8 @@ class PhaseReviewer:
         assert review is not None  # this is asked for phases with a review
         resolved = None if reviewer is None else self._resolver.resolve_reviewer(reviewer, phase)
         outputs = self._resolver.find_outputs(phase.tasks) if resolved is None else resolved.context
+        if resolved is None and self._runner.reuse.is_approved(phase, outputs):
+            return ReviewDecision.approve()
         request = ReviewRequest(
             subject="phase",
             text="\n\n".join(f"### {each.name}\n{each.raw}" for each in outputs),
@@ -81,27 +84,33 @@ class PhaseReviewer:
         self, resolved: ResolvedTask, queued_s: float, phase: SpanEmitter, request: ReviewRequest
     ) -> ReviewDecision:
         """The answer of a reviewer that is a task. One that decides nothing is asked for once more (E28)."""
-        answer = await self._get_answer(resolved, queued_s, phase)
+        output = await self._get_answer(resolved, queued_s, phase)
         try:
-            return read_answer(answer, request.tasks)
+            return self._read_answer(resolved, output, request)
         except UndecidedError as error:
-            resolved.revision = resolved.revision.follow(str(error), answer)
-        answer = await self._get_answer(resolved, 0.0, phase)
+            resolved.revision = resolved.revision.follow(str(error), output.raw)
+        output = await self._get_answer(resolved, 0.0, phase)
         try:
-            return read_answer(answer, request.tasks)
+            return self._read_answer(resolved, output, request)
         except UndecidedError:
+            answer = output.raw
             quoted = f"said {_shorten(answer)!r}" if answer.strip() else "gave an empty answer"
             return ReviewDecision.reject(f"asked twice, the reviewer decided nothing: it {quoted}")
 
-    async def _get_answer(self, resolved: ResolvedTask, queued_s: float, phase: SpanEmitter) -> str:
+    def _read_answer(self, resolved: ResolvedTask, output: TaskOutput, request: ReviewRequest) -> ReviewDecision:
+        decision = read_answer(output.raw, request.tasks)
+        if decision.verdict is Verdict.APPROVE:
+            self._runner.reuse.keep_approving_answer(resolved.node, output)
+        return decision
+
+    async def _get_answer(self, resolved: ResolvedTask, queued_s: float, phase: SpanEmitter) -> TaskOutput:
         """What the reviewer says; it is worked on in a span of its own, inside the phase's."""
         node = resolved.node
         span = phase.task_child(node.name, phase.phase)
         work = self._runner.run(resolved, span)
-        output = await run_unplanned_task(
+        return await run_unplanned_task(
             span, work, agent=node.role, description=resolved.description, queued_s=queued_s
         )
-        return output.raw
 
 
 def _raise_if_refused(phase: PhaseNode, decision: ReviewDecision) -> None:

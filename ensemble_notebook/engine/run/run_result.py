@@ -63,6 +63,7 @@ class RunResult:
         for index in tasks:
             self.outputs.pop(index, None)
         self.skipped = [each for each in self.skipped if each.kind != "task" or each.name not in names]
+        self.failures = [each for each in self.failures if each.item_of not in names]
 
     def conclude(self, strategy: ErrorStrategy) -> None:
         """Find the status. Where failures are borne (PARTIAL), a run fails only if nothing useful came of it (E34).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from ensemble_notebook.domain.definitions.review import ReviewDecision
@@ -10,8 +10,10 @@ from ensemble_notebook.domain.definitions.templates import render
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph, PhaseNode, TaskNode
+from ensemble_notebook.domain.planning.graph_part import GraphPart
 from ensemble_notebook.engine.specs.resolved_task import MissingOutput, ResolvedTask
 from ensemble_notebook.engine.specs.revision import FIRST_ATTEMPT, Revision
+from ensemble_notebook.errors import summarize_error
 
 
 class TaskResolver:
@@ -23,6 +25,7 @@ class TaskResolver:
         outputs: by index of their tasks; grows while the run goes on.
         revisions: of the tasks that are not at their first attempt; whoever works on them keeps it up to date, too.
         inputs: of the run.
+        only: the part of the graph that runs; None for all of it.
     """
 
     def __init__(
@@ -32,13 +35,14 @@ class TaskResolver:
         outputs: Mapping[int, TaskOutput],
         revisions: MutableMapping[TaskNode, Revision],
         inputs: Mapping[str, Any],
+        only: GraphPart | None = None,
     ) -> None:
         self._graph = graph
         self._plan = plan
         self._outputs = outputs
         self._revisions = revisions
         self._inputs = inputs
-        self._last = frozenset(find_final_tasks(graph))
+        self._last = frozenset(find_final_tasks(graph) if only is None else (only.task,))
         self._reasons_of_absence: dict[int, str] = {}
         self._attempts: dict[PhaseNode, int] = {}
 
@@ -53,6 +57,7 @@ class TaskResolver:
             missing=self._describe_all_missing(node.context),
             revision=self._revisions.get(node, FIRST_ATTEMPT),
             is_last=node.index in self._last,
+            item_source=None if node.item_source is None else self._outputs.get(node.item_source),
         )
 
     def resolve_reviewer(self, reviewer: TaskNode, phase: PhaseNode) -> ResolvedTask:
@@ -91,7 +96,24 @@ class TaskResolver:
             self._revisions[node] = after
 
     def _describe_all_missing(self, tasks: Iterable[int]) -> tuple[MissingOutput, ...]:
-        return tuple([self._describe_missing(index) for index in tasks if index not in self._outputs])
+        missing: list[MissingOutput] = []
+        for index in tasks:
+            output = self._outputs.get(index)
+            if output is None:
+                missing.append(self._describe_missing(index))
+            elif output.item_failures:
+                missing += self._describe_missing_items(index, output)
+        return tuple(missing)
+
+    def _describe_missing_items(self, index: int, output: TaskOutput) -> Iterator[MissingOutput]:
+        """The items of a task that failed, where its output has the others (E53)."""
+        for failure in output.item_failures:
+            yield MissingOutput(
+                name=failure.name,
+                agent_role=failure.agent_role,
+                description=self._plan.tasks[index].description,
+                reason=f"it failed ({summarize_error(failure.error)})",
+            )
 
     def _describe_missing(self, index: int) -> MissingOutput:
         planned = self._plan.tasks[index]

@@ -17,12 +17,15 @@ from typing import Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, PhaseStatus
 from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.planning.graph_part import GraphPart
 from ensemble_notebook.engine.scheduling.scheduler_commands import (
     CancelReview,
     CancelTask,
     Command,
+    DenyPlaces,
     EndPhase,
     EndRun,
+    GrantPlace,
     QueueReview,
     QueueTask,
     RetryPhase,
@@ -37,6 +40,8 @@ from ensemble_notebook.engine.scheduling.scheduler_inputs import (
     PhaseRejected,
     PhaseReviewAborted,
     PhaseSentBack,
+    PlaceReturned,
+    PlacesWanted,
     RunClosed,
     RunningTaskSkipped,
     RunStartRequested,
@@ -73,13 +78,23 @@ class Scheduler:
             a failed phase are skipped, and unrelated ones go on (E26).
         max_concurrency: how many tasks, and reviews of phases, may run at once, in all phases together; None for no
             limit.
+        only: the part of the graph that runs; the rest is skipped, which is no failure. None for all of it.
     """
 
-    def __init__(self, graph: Graph, strategy: ErrorStrategy, max_concurrency: int | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        strategy: ErrorStrategy,
+        max_concurrency: int | None = None,
+        only: GraphPart | None = None,
+    ) -> None:
         nodes = NodeTable(graph, strategy)
+        self._nodes = nodes
         self._root = nodes.root
         self._tasks = nodes.tasks
         self._phases = nodes.phases
+        self._left_out = frozenset(() if only is None else nodes.list_left_out(only.tasks))
+        self._left_out_reason = "" if only is None else f"not needed for {only.name!r}, which alone was asked for"
         self._met_conditions: set[int] = set()
         self._ready: deque[SchedulerNode] = deque()
         self._to_resolve: deque[tuple[SchedulerNode, NodeState, str]] = deque()
@@ -96,15 +111,18 @@ class Scheduler:
         Raises:
             KeyError: it can't have happened to this task or phase, since that was not running or in review.
         """
-        commands: list[Command] = []
-        self._commands = commands
         self._apply(scheduler_input)
         while self._to_resolve:
             self._resolve(*self._to_resolve.popleft())
         self._start_ready()
         if self._root.unresolved_count == 0:
-            commands.append(EndRun())
+            self._commands.append(EndRun())
+        commands, self._commands = self._commands, []
         return commands
+
+    def release(self) -> None:
+        """The run is over, and nothing is handled any more."""
+        self._nodes.unlink()
 
     def _apply(self, scheduler_input: SchedulerInput) -> None:
         match scheduler_input:
@@ -115,6 +133,10 @@ class Scheduler:
                 self._end_task(task, NodeState.SKIPPED if self._is_stopping else NodeState.FAILED)
             case RunningTaskSkipped(task):
                 self._end_task(task, NodeState.SKIPPED)
+            case PlacesWanted(task, count):
+                self._want_places(self._tasks[task], count)
+            case PlaceReturned():
+                self._free_places += 1
             case RunStartRequested():
                 self._open(self._root.nodes)
             case RunClosed(reason):
@@ -145,9 +167,15 @@ class Scheduler:
 
     def _find_skip(self, node: SchedulerNode) -> tuple[NodeState, str] | None:
         """Why a node that nothing holds any more does not run; None where it does (E32, E33)."""
-        missed = next((each for each in node.needs if each.state in MISSED), None)
+        if node in self._left_out:
+            return NodeState.PASSED_OVER, self._left_out_reason
+        needs = [each for each in node.needs if each not in self._left_out] if self._left_out else node.needs
+        missed = next((each for each in needs if each.state in MISSED), None)
         if missed is not None and node.group.strategy is not ErrorStrategy.PARTIAL:
             return NodeState.SKIPPED, f"needs {missed.named_outcome}"
+        if node.item_source is not None and node.item_source.state is not NodeState.SUCCEEDED:
+            state = NodeState.SKIPPED if node.item_source.state in MISSED else NodeState.PASSED_OVER
+            return state, f"needs {node.item_source.named_outcome}"
         if node.conditions:
             if any(
                 number in self._met_conditions and source.state is NodeState.SUCCEEDED
@@ -158,9 +186,9 @@ class Scheduler:
             if missed is None:
                 return NodeState.PASSED_OVER, UNMET
             return NodeState.SKIPPED, f"{UNMET}: {missed.name!r} {missed.outcome}"
-        if node.needs and all(each.state is not NodeState.SUCCEEDED for each in node.needs):
-            fates = [each.named_outcome for each in node.needs[:_MAX_NAMED_NEEDS]]
-            more = ["and so on"] if len(node.needs) > _MAX_NAMED_NEEDS else []
+        if needs and all(each.state is not NodeState.SUCCEEDED for each in needs):
+            fates = [each.named_outcome for each in needs[:_MAX_NAMED_NEEDS]]
+            more = ["and so on"] if len(needs) > _MAX_NAMED_NEEDS else []
             return NodeState.PASSED_OVER if missed is None else NodeState.SKIPPED, f"needs {'; '.join([*fates, *more])}"
         return None
 
@@ -182,13 +210,33 @@ class Scheduler:
                 node.state = NodeState.IN_REVIEW
                 self._reviewed[node.index] = node
                 self._commands.append(ReviewPhase(node.index))
+            elif node.state is NodeState.RUNNING and node.wanted_places:
+                node.wanted_places -= 1
+                self._commands.append(GrantPlace(node.index))
             else:
                 continue
             self._free_places -= 1
 
+    def _want_places(self, node: SchedulerNode, count: int) -> None:
+        """Items of a running task queue for places behind whatever is ready by now; none begins after a failure."""
+        reason = self._closing_reason or node.group.failure_text
+        if node.state is not NodeState.RUNNING or reason is not None:
+            self._commands += [DenyPlaces(node.index, reason or STOPPED)] if count else []
+            return
+        self._ready.extend([node] * (count - node.wanted_places))
+        node.wanted_places = count
+
+    def _deny_places(self, nodes: Iterable[SchedulerNode], reason: str) -> None:
+        """Let no running task begin another one of its items."""
+        for node in nodes:
+            if node.wanted_places:
+                node.wanted_places = 0
+                self._commands.append(DenyPlaces(node.index, reason))
+
     def _end_task(self, task: int, state: NodeState) -> None:
         """A running task has ended."""
         node = self._running.pop(task)
+        node.wanted_places = 0
         self._free_places += 1
         self._to_resolve.append((node, state, ""))
 
@@ -238,12 +286,14 @@ class Scheduler:
             return
         is_first, group.has_failed = not group.has_failed, True
         if is_first and group.strategy is ErrorStrategy.FAIL_FAST:
-            text = f"not started: {node.name!r} {node.outcome}"
+            text = group.failure_text = f"not started: {node.name!r} {node.outcome}"
+            self._deny_places(group.nodes, text)
             self._to_resolve.extend((each, NodeState.SKIPPED, text) for each in group.nodes if each.state in UNSTARTED)
 
     def _complete(self, phase: SchedulerNode, body: NodeGroup) -> None:
         """Every task of a phase is resolved: it is reviewed where somebody is to and there is something to see."""
         is_whole = not body.has_failed and not body.is_cut_short and self._closing_reason is None
+        is_whole = is_whole and self._left_out.isdisjoint(body.nodes)
         if phase.has_review and is_whole and any(each.state is NodeState.SUCCEEDED for each in body.nodes):
             phase.state = NodeState.AWAITING_REVIEW
             self._queue_for_place(phase)
@@ -262,6 +312,7 @@ class Scheduler:
         again = body.nodes if tasks is None else find_dependents(self._tasks[index] for index in tasks)
         phase.state = NodeState.RUNNING
         body.unresolved_count = len(again)
+        body.failure_text = None
         hold_again(again)
         for node in again:
             self._met_conditions.difference_update(node.own_conditions)
@@ -271,6 +322,7 @@ class Scheduler:
     def _close(self, reason: str) -> None:
         """Nothing new starts; what runs goes on."""
         self._closing_reason = reason
+        self._deny_places(self._running.values(), reason)
         for node in (*self._tasks, *self._phases):
             if node.state in UNSTARTED:
                 self._to_resolve.append((node, NodeState.SKIPPED, reason))

@@ -22,6 +22,21 @@ class QueueTask:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantPlace:
+    """The running task has a place more: another one of its items begins (E53)."""
+
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class DenyPlaces:
+    """The running task begins no more items; those at work go on."""
+
+    task: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CancelTask:
     """The task is running; it is to end at once, and will be reported as lost."""
 
@@ -97,6 +112,8 @@ class EndRun:
 NodeCommand = (
     StartTask
     | QueueTask
+    | GrantPlace
+    | DenyPlaces
     | CancelTask
     | SkipTask
     | StartPhase

@@ -33,6 +33,21 @@ class RunningTaskSkipped:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacesWanted:
+    """A running task has so many items that could begin, beside those at work; it counts anew each time (E53)."""
+
+    task: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceReturned:
+    """An item of a running task is done, and its place is free."""
+
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseApproved:
     """The review of a phase is content with it (E28)."""
 
@@ -78,6 +93,8 @@ SchedulerInput = (
     | TaskSucceeded
     | TaskEndedWithoutOutput
     | RunningTaskSkipped
+    | PlacesWanted
+    | PlaceReturned
     | PhaseApproved
     | PhaseSentBack
     | PhaseRejected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import Enum, auto
 from typing import Final
 
@@ -39,10 +39,11 @@ class NodeGroup:
         owner: the phase; None for the run.
         unresolved_count: how many of its nodes are not.
         has_failed: a node failed, or was skipped for a failure elsewhere.
+        failure_text: why nothing in it starts any more after a failure (FAIL_FAST); None where that is not so.
         is_cut_short: a node did not come to its end because nothing was to start any more, or everything was to stop.
     """
 
-    __slots__ = ("has_failed", "is_cut_short", "nodes", "owner", "strategy", "unresolved_count")
+    __slots__ = ("failure_text", "has_failed", "is_cut_short", "nodes", "owner", "strategy", "unresolved_count")
 
     def __init__(self, owner: SchedulerNode | None, strategy: ErrorStrategy) -> None:
         self.owner = owner
@@ -51,6 +52,7 @@ class NodeGroup:
         self.unresolved_count = 0
         self.has_failed = False
         self.is_cut_short = False
+        self.failure_text: str | None = None
 
 
 class SchedulerNode:
@@ -60,6 +62,8 @@ class SchedulerNode:
         body: the tasks of a phase; None for a task.
         has_review: a phase that is reviewed.
         needs: what it depends on.
+        item_source: the one of these for whose items it runs, without which there is nothing to do; None for most.
+        wanted_places: how many of its items wait for a place, while it runs.
         conditions: its conditions by number, each with the node that must have succeeded for it to hold.
         own_conditions: numbers of the conditions on its own output.
         hold_count: how many nodes still hold it until they are resolved, its group included.
@@ -75,11 +79,13 @@ class SchedulerNode:
         "has_review",
         "hold_count",
         "index",
+        "item_source",
         "name",
         "needs",
         "own_conditions",
         "readers",
         "state",
+        "wanted_places",
     )
 
     def __init__(self, index: int, name: str, group: NodeGroup) -> None:
@@ -89,11 +95,13 @@ class SchedulerNode:
         self.body: NodeGroup | None = None
         self.has_review = False
         self.needs: tuple[SchedulerNode, ...] = ()
+        self.item_source: SchedulerNode | None = None
+        self.wanted_places = 0
         self.conditions: tuple[tuple[int, SchedulerNode], ...] = ()
-        self.own_conditions: list[int] = []
+        self.own_conditions: tuple[int, ...] = ()
         self.hold_count = 1
-        self.readers: list[SchedulerNode] = []
-        self.followers: list[SchedulerNode] = []
+        self.readers: Sequence[SchedulerNode] = ()
+        self.followers: Sequence[SchedulerNode] = ()
         self.state = NodeState.HELD
         group.nodes.append(self)
         group.unresolved_count += 1
@@ -167,14 +175,36 @@ class NodeTable:
         self._link_tasks(graph)
         self._link_phases(graph)
         for condition in graph.conditions:
-            self.tasks[condition.source].own_conditions.append(condition.index)
+            self.tasks[condition.source].own_conditions += (condition.index,)
+
+    def unlink(self) -> None:
+        """Let nodes know no others any more, so that they are freed without the garbage collector."""
+        self.root.nodes.clear()
+        for node in (*self.phases, *self.tasks):
+            node.needs, node.item_source, node.conditions = (), None, ()
+            if node.body is not None:
+                node.body.owner = None
+                node.body.nodes.clear()
+
+    def list_left_out(self, taking_part: Collection[int]) -> Iterator[SchedulerNode]:
+        """The tasks that take no part, and the phases none of whose tasks does."""
+        for task in self.tasks:
+            if task.index not in taking_part:
+                yield task
+        for phase in self.phases:
+            if all(task.index not in taking_part for task in get_body(phase).nodes):
+                yield phase
 
     def _link_tasks(self, graph: Graph) -> None:
         for task in graph.tasks:
             node = self.tasks[task.index]
-            node.needs = tuple(self.tasks[index] for index in task.context)
-            sources = (self.tasks[graph.conditions[number].source] for number in task.when)
-            node.conditions = tuple(zip(task.when, sources, strict=True))
+            node.needs = tuple([self.tasks[index] for index in task.context])
+            if task.item_source is not None:
+                node.item_source = self.tasks[task.item_source]
+                node.needs = tuple(dict.fromkeys((*node.needs, node.item_source)))
+            if task.when:
+                sources = [self.tasks[graph.conditions[number].source] for number in task.when]
+                node.conditions = tuple(zip(task.when, sources, strict=True))
             _add_holds(node, () if task.after is None else (self.tasks[task.after],))
 
     def _link_phases(self, graph: Graph) -> None:
@@ -193,9 +223,20 @@ def _add_holds(node: SchedulerNode, after: Iterable[SchedulerNode]) -> None:
     sources = dict.fromkeys(source for _, source in node.conditions)
     for each in node.needs:
         if each.group is node.group:
-            (each.followers if is_partial else each.readers).append(node)
+            if is_partial:
+                each.followers = _append(each.followers, node)
+            else:
+                each.readers = _append(each.readers, node)
             node.hold_count += 1
     for each in (*sources, *after):
         if each.group is node.group:
-            each.followers.append(node)
+            each.followers = _append(each.followers, node)
             node.hold_count += 1
+
+
+def _append(nodes: Sequence[SchedulerNode], node: SchedulerNode) -> list[SchedulerNode]:
+    """A list with one more node; made for the first one, since most nodes hold no other."""
+    if isinstance(nodes, list):
+        nodes.append(node)
+        return nodes
+    return [node]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
@@ -31,6 +32,8 @@ class ResolvedTask:
         context: the outputs that the task reads and that are there, in the order of its ``context``.
         missing: those that are not there.
         revision: which attempt this is, and what it is to do better.
+        item_source: the output whose items it runs for; None where they come from elsewhere, or it runs once.
+        is_item: whether this is one item of a task (E53). item: the item.
         is_last: whether `ReviewPolicy.AFTER_LAST_TASK` means this one.
     """
 
@@ -41,3 +44,6 @@ class ResolvedTask:
     missing: tuple[MissingOutput, ...] = ()
     revision: Revision = FIRST_ATTEMPT
     is_last: bool = False
+    item_source: TaskOutput | None = None
+    is_item: bool = False
+    item: Any = None

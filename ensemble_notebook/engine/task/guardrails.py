@@ -11,7 +11,7 @@ from ensemble_notebook.domain.definitions.guardrail import GuardrailResult
 from ensemble_notebook.domain.events import GuardrailEnded, GuardrailStarted
 from ensemble_notebook.engine.events.broken_callables import BrokenCallables
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-from ensemble_notebook.engine.events.nested_events import calling_from
+from ensemble_notebook.engine.events.nested_events import CallingSpan
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import GuardrailViolationError, summarize_error
 
@@ -39,7 +39,7 @@ async def run_guardrails(
         span.emit(GuardrailStarted, kind=kind, name=name)
         cause: Exception | None = None
         try:
-            with calling_from(span):
+            with CallingSpan(span):
                 answer = await caller.call(f"guardrail {name}", guardrail, subject)
             objection = _read_objection(answer)
             if objection is not None and not isinstance(answer, bool | str | GuardrailResult):

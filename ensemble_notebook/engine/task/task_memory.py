@@ -10,8 +10,10 @@ from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.definitions.memory import MemoryEntry, MemoryStore, get_memory_kind
 from ensemble_notebook.domain.events import MemoryEnded, MemoryStarted, Warned
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.engine.agent.prompts import write_exchange
 from ensemble_notebook.engine.events.broken_callables import BrokenCallables
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.events.nested_events import CallingSpan
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import summarize_error
 
@@ -42,14 +44,23 @@ class TaskMemory:
         return found
 
     async def write(self, scopes: Sequence[str], output: TaskOutput, task: SpanEmitter, limit_s: float | None) -> None:
-        """Keep an output in each scope, for which each has `limit_s` seconds."""
+        """Keep what was asked and answered in each scope (E55), for which each has `limit_s` seconds."""
         if self._store is None or self._is_read_only(scopes, task):
             return
         facts = {"task": output.name, "agent": output.agent_role, "run_id": task.stream.run_id}
         for name in scopes:
-            entry = MemoryEntry(text=output.raw, created_at=output.completed_at, metadata=facts)
+            entry = MemoryEntry(text=write_exchange(output), created_at=output.completed_at, metadata=facts)
             keeping = self._caller.call(f"memory {name}", self._store.store, name, entry)
             await self._use_store("store", name, task, _keep_entry(keeping, entry), limit_s)
+
+    async def restore(
+        self, scopes: Sequence[str], output: TaskOutput, task: SpanEmitter, limit_s: float | None
+    ) -> None:
+        """Let each scope have an output of an earlier run, as of then: a store that outlives runs has it already."""
+        found = await self.read(scopes, output.raw, task, limit_s)
+        made = (write_exchange(output), output.completed_at)
+        missing = [name for name in scopes if all((each.text, each.created_at) != made for each in found.get(name, ()))]
+        await self.write(missing, output, task, limit_s)
 
     def _is_read_only(self, scopes: Sequence[str], task: SpanEmitter) -> bool:
         """Whether the store is only to be read; says so once where a task would have stored something (E60)."""
@@ -82,8 +93,9 @@ class TaskMemory:
         span.emit(MemoryStarted, operation=operation, scope=name, store_kind=self._get_kind(name))
         limit = asyncio.timeout(limit_s)
         try:
-            async with limit:
-                entries = await work
+            with CallingSpan(span):
+                async with limit:
+                    entries = await work
         except asyncio.CancelledError as stopped:
             span.emit(MemoryEnded, status=SpanStatus.CANCELLED, count=0, error=stopped)
             raise

@@ -1,6 +1,7 @@
 """Works on one task, from what it is given to its output (E1, E2, E18, E31, E38, E44, E45, E51).
 
-The order of things: memory is read, a gate before, input guardrails; then attempts: the work, by handler or agent,
+The order of things: memory is read, and where an earlier run has done the same, its output serves (C34). Else a gate
+before, input guardrails; then attempts: the work, by handler or agent,
 output guardrails, which may send it back, the same by the fallback where that came to nothing, a gate after, which may
 ask for one more attempt; at last memory is written.
 """
@@ -8,24 +9,21 @@ ask for one more attempt; at last memory is written.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.tool import TaskInput
-from ensemble_notebook.domain.events import TaskFellBack, Warned
+from ensemble_notebook.domain.events import TaskFellBack
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.planning.graph import TaskNode
-from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
+from ensemble_notebook.domain.seams.asking_task import set_asking_task
+from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.seams.run_memory import KeptTasks
 from ensemble_notebook.engine.agent.agent_request import WorkResult
-from ensemble_notebook.engine.agent.agent_runner import AgentRunner
-from ensemble_notebook.engine.agent.prepared_models import PreparedModels
-from ensemble_notebook.engine.agent.prompts import warn_of_long_context
 from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.delegation.delegation_tools import DelegationTools
-from ensemble_notebook.engine.delegation.manager import Manager
-from ensemble_notebook.engine.delegation.team_members import TeamMembers
 from ensemble_notebook.engine.events.broken_callables import BrokenCallables
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
@@ -39,11 +37,15 @@ from ensemble_notebook.engine.review.task_gates import TaskGates
 from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
 from ensemble_notebook.engine.specs.revision import Revision
 from ensemble_notebook.engine.specs.run_spec import RunSpec
+from ensemble_notebook.engine.task.ensemble_runner import EnsembleRunner
+from ensemble_notebook.engine.task.for_each import ForEachRunner
 from ensemble_notebook.engine.task.guardrails import GuardrailKind, run_guardrails
 from ensemble_notebook.engine.task.handler_runner import run_handler
+from ensemble_notebook.engine.task.item_tasks import ItemPlaces
+from ensemble_notebook.engine.task.task_agents import TaskAgents
 from ensemble_notebook.engine.task.task_memory import TaskMemory
-from ensemble_notebook.engine.task.task_request_builder import TaskRequestBuilder
-from ensemble_notebook.engine.task.task_work import NO_MEMORY, TaskWork
+from ensemble_notebook.engine.task.task_reuse import TaskReuse
+from ensemble_notebook.engine.task.task_work import NO_MEMORY, MemoryEntries, TaskWork
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.errors import BudgetExceededError, FallbackFailedError, GuardrailViolationError, ReplayError
 
@@ -59,12 +61,15 @@ class TaskRunner:
         draw: gives a random number from 0 to 1, for the waits between attempts (E30).
         run: the span of the run.
         exit_early: called when a person chose to leave (E27).
+        item_places: gets places for the items of tasks that run for each of a list (E53).
         parent: the run in whose task this one was begun; None where it was begun in none (E52).
+        kept_tasks: of earlier runs, and where this one's are kept; None where nothing is.
 
     Attributes:
         as_parent: what the run is for those that are begun inside its tasks (E52).
         review_queue: where all reviews of the run are asked for, those of phases too.
         revisions: of the tasks that are not at their first attempt, the latest (E46).
+        reuse: what earlier runs have left for the tasks of this one, and what this one leaves (C34).
     """
 
     def __init__(
@@ -77,27 +82,30 @@ class TaskRunner:
         run: SpanEmitter,
         *,
         exit_early: Callable[[], None],
+        item_places: ItemPlaces,
         parent: ParentRun | None = None,
+        kept_tasks: KeptTasks | None = None,
     ) -> None:
+        self._spec = spec
         self._inputs = MappingProxyType(dict(spec.inputs))
         self._caller = caller
         self._draw = draw
-        self.revisions: dict[TaskNode, Revision] = {}
-        self._models = PreparedModels(source, run)
+        self._is_nested = parent is not None
+        self.revisions = _make_revisions(spec)
+        self._source = source
+        self._clock = clock
+        self._run_span = run
         self._gate = SendGate()
-        self.as_parent = _make_parent(spec, parent, source)
-        limits = RequestLimits(self.as_parent.accounts, self.as_parent.rate_limits, spec.pricing, clock, self._gate)
-        self._agent_runner = AgentRunner(self._models, caller, limits, streams=spec.streams, draw=draw)
+        self.reuse = TaskReuse(spec, kept_tasks, self.revisions)
+        self.as_parent = _make_parent(spec, parent, source, kept_tasks)
         self._broken_callables = BrokenCallables()
+        self._ensembles = EnsembleRunner(self._inputs, caller)
         self._memory = TaskMemory(spec.memory, caller, self._broken_callables)
-        self.review_queue = ReviewQueue(spec.review_handler, caller, exit_early)
+        self.review_queue = ReviewQueue(spec.review_handler, caller, exit_early, source)
         self._gates = TaskGates(self.review_queue, spec.review_policy)
-        team = TeamMembers(spec.graph.team)
-        delegation_tools = DelegationTools(
-            spec, team, self._agent_runner, self._gates, caller, clock, self._broken_callables
-        )
-        self._manager = Manager(spec, team) if spec.graph.managed else None
-        self._requests = TaskRequestBuilder(self._inputs, self._gates, delegation_tools, self._manager, caller)
+        self.item_places = item_places
+        self._for_each: ForEachRunner | None = None
+        self._agents: TaskAgents | None = None
 
     def stop_requests(self) -> None:
         """Let no agent send anything any more, whatever its tools do with their cancellation (E66, E52)."""
@@ -108,24 +116,72 @@ class TaskRunner:
         """Release what is still being made ready: the run is over."""
         self._gate.close()
         self.as_parent.end()
-        self._models.close()
+        if self._agents is not None:
+            self._agents.close()
+
+    def release(self) -> None:
+        """No task begins any more. Without this, only the garbage collector would free what runs items with it."""
+        self._for_each = None
 
     @property
     def delegated(self) -> Sequence[TaskOutput]:
         """What was delegated by the manager, where there is one, and completed by now, in that order (E22)."""
-        return () if self._manager is None else self._manager.delegated
+        manager = None if self._agents is None else self._agents.manager
+        return () if manager is None else manager.delegated
 
-    async def run(self, resolved: ResolvedTask, span: SpanEmitter) -> TaskOutput:
+    def run(self, resolved: ResolvedTask, span: SpanEmitter) -> Coroutine[Any, Any, TaskOutput]:
         """The output of a task.
 
         Raises:
             TaskAbandoned: a person ended the run before this task was done.
             PreviousOutputKept: the same, or the budget, while it was being redone; with the output that it had before.
+            PartialOutputKept: it ended before all its items were done, with the output of the others.
             BudgetExceededError: a model request did not fit into the budget.
             Exception: whatever ended it; a model's failure as `AgentExecutionError`, a handler's as it was raised.
         """
-        task = resolved.node.task
-        work = await self._begin(resolved, span)
+        if resolved.node.task.for_each is None:
+            return self._run_once(resolved, span)
+        return self._get_for_each().run(resolved, span)
+
+    def _get_for_each(self) -> ForEachRunner:
+        """Get what runs tasks for each item; most runs have no such task."""
+        if self._for_each is None:
+            self._for_each = ForEachRunner(
+                self._spec, self._gates, self.reuse, self.revisions, self.item_places, self._run_once
+            )
+        return self._for_each
+
+    def _get_agents(self) -> TaskAgents:
+        """Get what has agents work; many runs have none."""
+        if self._agents is None:
+            parent, spec = self.as_parent, self._spec
+            limits = RequestLimits(parent.accounts, parent.rate_limits, spec.pricing, self._clock, self._gate)
+            self._agents = TaskAgents(
+                spec,
+                self._inputs,
+                self._source,
+                limits,
+                self._caller,
+                self._clock,
+                self._draw,
+                self._run_span,
+                self._gates,
+                self._broken_callables,
+            )
+        return self._agents
+
+    async def _run_once(self, resolved: ResolvedTask, span: SpanEmitter) -> TaskOutput:
+        """The output of a task, or of one item of it."""
+        if not self._is_nested:  # what is asked in there is asked for the task around it
+            set_asking_task(resolved.node.name, span.phase)
+        task, memory = resolved.node.task, NO_MEMORY
+        if task.memory:
+            memory = await self._memory.read(task.memory, resolved.description, span, task.timeout)
+        if (reused := self.reuse.find(resolved, memory, span)) is not None:
+            messages = self._get_agents().make_messages(resolved, memory, reused.raw)
+            reused = dataclasses.replace(reused, messages=messages)
+            return await self._take_over(reused, resolved.node, span)
+        work = await self._begin(resolved, memory, span)
         output, feedback = await self._attempt(work)
         while feedback is not None:
             work.send_back("review", feedback, output.raw)
@@ -134,40 +190,52 @@ class TaskRunner:
                 output, feedback = await self._attempt(work)
             except (TaskAbandoned, BudgetExceededError) as stop:
                 raise PreviousOutputKept(output) from stop
+        work.release()
         if task.memory:
             await self._memory.write(task.memory, output, span, task.timeout)
+            self.reuse.note_remembered(resolved.node, output)
         return output
 
-    async def _begin(self, resolved: ResolvedTask, span: SpanEmitter) -> TaskWork:
+    async def _take_over(self, output: TaskOutput, node: TaskNode, span: SpanEmitter) -> TaskOutput:
+        """The output of an earlier run as this one's; later tasks remember it as if it had been made now (E44)."""
+        if (manager := self._get_agents().manager) is not None:
+            manager.delegated.extend(self.reuse.take_delegated(node))
+        if node.task.memory:
+            await self._memory.restore(node.task.memory, output, span, node.task.timeout)
+            self.reuse.note_remembered(node, output)
+        return output
+
+    async def _begin(self, resolved: ResolvedTask, memory: MemoryEntries, span: SpanEmitter) -> TaskWork:
         """All that comes before the first attempt."""
-        task, memory = resolved.node.task, NO_MEMORY
-        if task.memory:
-            memory = await self._memory.read(task.memory, resolved.description, span, task.timeout)
-        if self._gates.is_open:
+        if self._gates.is_open and not resolved.is_item:
             resolved = await self._gates.ask_before(resolved, span)
         work = TaskWork(resolved, memory, span, self.revisions)
-        if task.input_guardrails:
-            await self._run_guardrails(work, "input", work.make_input(self._inputs))
+        if resolved.node.task.input_guardrails:
+            await self._run_guardrails(work, "input", work.make_input(self._see_inputs(work)))
         return work
 
     async def _attempt(self, work: TaskWork) -> tuple[TaskOutput, str | None]:
         """One attempt: its output, and the feedback with which a review wants it to be redone, or None."""
-        fallback = work.node.fallback
+        node, fallback = work.node, work.node.fallback
         try:
-            output = await self._produce_guarded(work)
+            if node.task.output_guardrails:
+                output = await self._produce_until_it_passes(work)
+            else:
+                output = work.make_output(await self._work_in_time(work, node.agent, node.llm))
         except (TaskAbandoned, BudgetExceededError):
             raise
         except Exception as error:
             if fallback is None or isinstance(error.__cause__, ReplayError):  # a recording is no server that fails
                 raise
             output = await self._fall_back(work, fallback, error)
-        return await self._ask_after(work, output) if self._gates.is_open else (output, None)
+        is_asked = self._gates.is_open and not work.resolved.is_item
+        return await self._ask_after(work, output) if is_asked else (output, None)
 
-    async def _produce_guarded(self, work: TaskWork) -> TaskOutput:
+    async def _produce_until_it_passes(self, work: TaskWork) -> TaskOutput:
         """What the task's own agent or handler makes; guardrails may send it back to the agent so often (E51)."""
         node = work.node
         for retries_left in range(node.task.max_guardrail_retries, -1, -1):
-            output = await self._produce(work, node.agent, node.llm)
+            output = work.make_output(await self._work_in_time(work, node.agent, node.llm))
             try:
                 await self._run_guardrails(work, "output", output)
             except GuardrailViolationError as objection:
@@ -187,18 +255,14 @@ class TaskRunner:
         work.span.emit(TaskFellBack, agent=fallback.role, error=first, replaced=work.node.role)
         work.deadline.renew()
         try:
-            output = await self._produce(work, fallback, work.node.fallback_llm, is_fallback=True)
+            result = await self._work_in_time(work, fallback, work.node.fallback_llm, is_fallback=True)
+            output = work.make_output(result)
             await self._run_guardrails(work, "output", output)
         except (TaskAbandoned, BudgetExceededError):
             raise
         except Exception as error:
             raise FallbackFailedError(work.node.role, first, fallback.role, error) from error
         return output
-
-    async def _produce(self, work: TaskWork, agent: Agent | None, llm: Any, *, is_fallback: bool = False) -> TaskOutput:
-        result = await self._work_in_time(work, agent, llm, is_fallback=is_fallback)
-        name, description = work.node.name, work.resolved.description
-        return result.to_output(name, description, work.span, tool_call_count=work.tool_call_count)
 
     async def _run_guardrails(self, work: TaskWork, kind: GuardrailKind, subject: TaskInput | TaskOutput) -> None:
         task = work.node.task
@@ -216,32 +280,46 @@ class TaskRunner:
             reviewed = dataclasses.replace(reviewed, parsed_output=value)
         return reviewed, feedback
 
-    async def _work_in_time(self, work: TaskWork, agent: Agent | None, llm: Any, *, is_fallback: bool) -> WorkResult:
+    def _work_in_time(
+        self, work: TaskWork, agent: Agent | None, llm: Any, *, is_fallback: bool = False
+    ) -> Awaitable[WorkResult]:
+        if work.node.task.ensemble is not None and agent is None:
+            return work.deadline.limit(self._ensembles.run(work), "its ensemble")
         if agent is None:
-            return await work.deadline.limit(run_handler(work, self._inputs, self._caller, self._draw), "its handler")
-        # Getting a model ready (imports, weights) happens once for all, so it is on no task's clock.
-        port = await self._models.get(llm, agent, work.resolved.description, work.span)
-        return await work.deadline.limit(self._run_agent(work, agent, port, is_fallback=is_fallback), "nothing yet")
+            return work.deadline.limit(
+                run_handler(work, self._see_inputs(work), self._caller, self._draw), "its handler"
+            )
+        return self._get_agents().run(work, agent, llm, is_fallback=is_fallback)
 
-    async def _run_agent(self, work: TaskWork, agent: Agent, port: ChatPort, *, is_fallback: bool) -> WorkResult:
-        request = await self._requests.build(work, agent, is_fallback=is_fallback)
-        for message in warn_of_long_context(work.resolved.context):
-            work.span.emit(Warned, message=message)
-        result = await self._agent_runner.run(request, port, work.span, work.watch)
-        if self._manager is not None:
-            self._manager.check_constraints()
-        return result
+    def _see_inputs(self, work: TaskWork) -> Mapping[str, Any]:
+        """What the code of a task sees of the inputs."""
+        return self.reuse.watch_inputs(work.node, self._inputs) if work.resolved.is_item else self._inputs
 
 
-def _make_parent(spec: RunSpec, parent: ParentRun | None, source: ChatSource) -> ParentRun:
+def _make_revisions(spec: RunSpec) -> dict[TaskNode, Revision]:
+    """Where tasks stand that are not at their first attempt, since they are inside a task that was sent back."""
+    if spec.revision is None:
+        return {}
+    final = find_final_tasks(spec.graph)
+    return {node: spec.revision.revise(node.name, is_final=node.index in final) for node in spec.graph.tasks}
+
+
+def _make_parent(
+    spec: RunSpec, parent: ParentRun | None, source: ChatSource, kept_tasks: KeptTasks | None
+) -> ParentRun:
     """What holds for the runs inside: the limits of this run and of those around it, the outermost first."""
     accounts = () if parent is None else parent.accounts
-    own = () if spec.budget is None else (open_account(spec.budget),)
+    budget = spec.budget
+    is_held = budget is not None and budget.is_shared and parent is not None and parent.holds(budget)
+    own = () if budget is None or is_held else (open_account(budget),)
     rate_limits = () if spec.rate_limit is None else (spec.rate_limit,)
     return ParentRun(
-        (*accounts, *(each for each in own if each not in accounts)),
+        (*accounts, *own),
         (*(() if parent is None else parent.rate_limits), *rate_limits),
         source=source,
         capture_mode=spec.capture_mode,
         replayed_from=spec.replayed_from,
+        path=spec.path,
+        kept_tasks=kept_tasks,
+        is_reusing=spec.is_reusing,
     )

@@ -9,12 +9,14 @@ from typing import Any, Final
 from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import TaskRetried
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.domain.planning.graph import TaskNode
 from ensemble_notebook.engine.agent.agent_loop import AgentLoop
+from ensemble_notebook.engine.agent.agent_request import WorkResult
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
 from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
 from ensemble_notebook.engine.specs.revision import Revision
-from ensemble_notebook.engine.task.task_deadline import TaskDeadline
+from ensemble_notebook.engine.task.task_deadline import make_deadline
 
 MemoryEntries = Mapping[str, Sequence[MemoryEntry]]  # by scope, the best first
 
@@ -38,7 +40,7 @@ class TaskWork:
             back when this work is over.
     """
 
-    __slots__ = ("_loops", "_revisions", "deadline", "memory", "node", "resolved", "revision", "span")
+    __slots__ = ("_keeps_tools", "_loops", "_revisions", "deadline", "memory", "node", "resolved", "revision", "span")
 
     def __init__(
         self,
@@ -52,9 +54,19 @@ class TaskWork:
         self.memory = memory
         self.span = span
         self.revision = resolved.revision
-        self.deadline = TaskDeadline(resolved.node.task.timeout)
+        self.deadline = make_deadline(resolved.node.task.timeout, span.timer)
         self._revisions = revisions
-        self._loops: list[AgentLoop] = []
+        self._loops: tuple[AgentLoop, ...] = ()
+        self._keeps_tools = False
+
+    @property
+    def loop_before(self) -> AgentLoop | None:
+        """The agent at the attempt before, where a guardrail has sent back what it made with its tools (E51).
+
+        It goes on with what they told, so that none is called, and paid, for an objection to the text alone.
+        """
+        last = self._loops[-1] if self._keeps_tools and self._loops else None
+        return last if last is not None and last.tool_call_count else None
 
     @property
     def tool_call_count(self) -> int:
@@ -63,6 +75,7 @@ class TaskWork:
 
     def send_back(self, cause: str, feedback: str, previous: str) -> None:
         """Another attempt follows, since a review or a guardrail wants the output to be different (E46)."""
+        self._keeps_tools = cause == "guardrail"
         self._follow(self.revision.follow(feedback, previous), cause=cause, feedback=feedback)
 
     def try_again(self, error: Exception, delay_s: float) -> None:
@@ -75,8 +88,18 @@ class TaskWork:
 
     def watch(self, loop: AgentLoop) -> None:
         """Count the tool calls of an agent that begins, and let the deadline ask it what it is doing."""
-        self._loops.append(loop)
+        self._loops = (*self._loops, loop)
         self.deadline.watch(lambda: loop.activity)
+
+    def release(self) -> None:
+        """The task is done: let go of its agents, whose requests know this, too, so that all is freed at once."""
+        self._loops = ()
+        self.deadline.watch(str)
+
+    def make_output(self, result: WorkResult) -> TaskOutput:
+        """The output of the task, of what came of its work."""
+        name, description = self.node.name, self.resolved.description
+        return result.to_output(name, description, self.span, tool_call_count=self.tool_call_count)
 
     def make_input(self, inputs: Mapping[str, Any]) -> TaskInput:
         """The task as handlers and input guardrails see it.
@@ -94,4 +117,5 @@ class TaskWork:
             attempt=self.revision.attempt,
             feedback=self.revision.feedback,
             previous=self.revision.previous,
+            item=resolved.item,
         )

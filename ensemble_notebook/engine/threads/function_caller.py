@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -17,32 +17,36 @@ class FunctionCaller:
     """Runs user functions for one run: sync ones on threads of a pool, async ones on the loop."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPool()
+        self._threads: ThreadPool | None = None  # most runs call no sync function
 
-    async def call(self, label: str, function: Callable[..., Any], *args: Any) -> Any:
+    def call(self, label: str, function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]:
         """The result of ``function(*args)``, awaited if it is awaitable.
 
         Raises:
             Exception: what the function raised; `SystemExit` and its like come wrapped in a `RuntimeError`.
         """
-        if is_async(function):
-            return await await_safely(function(*args))
-        result = await self._threads.call(label, lambda: function(*args))
-        return await await_safely(result) if inspect.isawaitable(result) else result
+        return call_safely(function, *args) if is_async(function) else self._call_on_thread(label, function, args)
 
     def list_abandoned(self) -> list[str]:
         """Labels of the sync functions that still run though nobody waits for them any more."""
-        return self._threads.list_abandoned()
+        return [] if self._threads is None else self._threads.list_abandoned()
 
     def close(self) -> None:
         """Release the threads; does not wait."""
-        self._threads.close()
+        if self._threads is not None:
+            self._threads.close()
+
+    async def _call_on_thread(self, label: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if self._threads is None:
+            self._threads = ThreadPool()
+        result = await self._threads.call(label, function, args)
+        return await call_safely(lambda: result) if inspect.isawaitable(result) else result
 
 
-async def await_safely(awaitable: Awaitable[T]) -> T:
-    """Await, and keep inside whatever would otherwise end the loop; a cancellation nobody asked for is an error."""
+async def call_safely(function: Callable[..., Awaitable[T]], *args: Any) -> T:
+    """Call and await, and keep inside whatever would else end the loop; a cancellation nobody asked for is an error."""
     try:
-        return await awaitable
+        return await function(*args)
     except asyncio.CancelledError as raised:
         task = asyncio.current_task()
         if task is not None and task.cancelling():

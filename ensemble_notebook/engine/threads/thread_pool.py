@@ -13,53 +13,61 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final
 
+from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
 from ensemble_notebook.errors import summarize_error
 
 EAGER_THREADS: Final = 32
 GROWTH_INTERVAL_S: Final = 0.1
 
 
-class ThreadCall:
-    """One call on its way through a thread."""
+class ThreadCall(CrossThreadEvent):
+    """One call on its way through a thread; set once it is over."""
 
-    __slots__ = ("_error", "_result", "context", "function", "future", "label", "loop")
+    __slots__ = ("_args", "_context_of_caller", "_error", "_function", "_is_running", "_result", "label")
 
-    def __init__(self, label: str, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, label: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        super().__init__()
         self.label = label
-        self.function = function
-        self.loop = loop
-        self.context = contextvars.copy_context()
-        self.future: asyncio.Future[Any] = loop.create_future()
+        self._function = function
+        self._args = args
+        self._context_of_caller = contextvars.copy_context()
+        self._is_running = False
         self._result: Any = None
         self._error: Exception | None = None
 
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the function still runs though nobody waits for it any more."""
+        return self._is_running and self.is_cancelled
+
     def run(self) -> None:
         """Call the function, unless nobody waits for it any more; never raises."""
-        if self.future.cancelled():
+        if self.is_cancelled:
             return
+        self._is_running = True
         try:
-            self._result = self.context.run(self.function)
+            self._result = self._context_of_caller.run(self._function, *self._args)
         except StopIteration as raised:
-            self._error = to_runtime_error(raised)  # A future can't hold this one.
-        except Exception as raised:  # noqa: BLE001 - it belongs to whoever awaits the future
+            self._error = to_runtime_error(raised)  # It would end whoever awaits this as if nothing were wrong.
+        except Exception as raised:  # noqa: BLE001 - it belongs to whoever awaits the call
             self._error = raised
         except BaseException as raised:  # noqa: BLE001 - SystemExit in a tool must not end the thread
             self._error = to_runtime_error(raised)
 
-    def deliver(self) -> None:
-        """Hand what came of it to whoever awaits the future."""
-        try:
-            self.loop.call_soon_threadsafe(self._settle)
-        except RuntimeError:
-            return  # The loop is closed: the run is over and nobody waits for this any more.
+    def result(self) -> Any:
+        """What the function gave.
 
-    def _settle(self) -> None:
-        if self.future.done():
-            return
+        Raises:
+            Exception: what it raised.
+            CancelledError: nobody waits for it any more.
+        """
+        super().result()
         if self._error is None:
-            self.future.set_result(self._result)
-        else:
-            self.future.set_exception(self._error)
+            return self._result
+        try:
+            raise self._error
+        finally:
+            self._error = None  # its traceback has this frame, and so would be a part of a ring
 
 
 def to_runtime_error(raised: BaseException) -> Exception:
@@ -80,24 +88,26 @@ class ThreadPool:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[ThreadCall | None] = SimpleQueue()
         self._thread_count = 0
-        self._unfinished = 0  # calls that wait for a thread or run on one
+        self._unfinished: set[ThreadCall] = set()  # that wait for a thread or run on one
         self._lock = threading.Lock()
         self._growth: asyncio.TimerHandle | None = None
-        self._busy: dict[int, ThreadCall] = {}
 
-    async def call(self, label: str, function: Callable[[], Any]) -> Any:
-        """Run `function` on a thread, with the caller's context variables. Cancelled, it is left to itself."""
-        call = ThreadCall(label, function, self._loop)
+    def call(self, label: str, function: Callable[..., Any], args: tuple[Any, ...] = ()) -> ThreadCall:
+        """Have ``function(*args)`` called on a thread, with the caller's context variables; to be awaited at once.
+
+        Cancelled, it is left to itself.
+        """
+        call = ThreadCall(label, function, args)
         with self._lock:
-            self._unfinished += 1
+            self._unfinished.add(call)
         self._queue.put(call)
         self._ensure_thread()
-        return await call.future
+        return call
 
     def list_abandoned(self) -> list[str]:
         """Labels of the functions that still run though nobody waits for them any more."""
         with self._lock:
-            return [call.label for call in self._busy.values() if call.future.cancelled()]
+            return [call.label for call in self._unfinished if call.is_abandoned]
 
     def close(self) -> None:
         """Let every thread end after its current function; does not wait for them."""
@@ -121,21 +131,16 @@ class ThreadPool:
             self._ensure_thread()
 
     def _is_short_of_threads(self) -> bool:
-        with self._lock:
-            return self._unfinished > self._thread_count
+        return len(self._unfinished) > self._thread_count
 
     def _add_thread(self) -> None:
         self._thread_count += 1
         threading.Thread(target=self._work, name="ensemble-call", daemon=True).start()
 
     def _work(self) -> None:
-        number = threading.get_ident()
         while (call := self._queue.get()) is not None:
-            with self._lock:
-                self._busy[number] = call
             call.run()
             # Free before the loop knows, so that whoever calls next finds this thread.
             with self._lock:
-                del self._busy[number]
-                self._unfinished -= 1
-            call.deliver()
+                self._unfinished.discard(call)
+            call.set()

@@ -33,10 +33,11 @@ def replace_core_model(runnable: Any, change: Callable[[Any], Any]) -> Any:
 
 def find_core_model(runnable: Any) -> Any:
     """Find the model at the core of its wrappings."""
-    return list(_iterate_layers(runnable))[-1]
+    return list(iterate_layers(runnable))[-1]
 
 
-def _iterate_layers(runnable: Any) -> Iterator[Any]:
+def iterate_layers(runnable: Any) -> Iterator[Any]:
+    """Iterate over the wrappings of a model, the outermost first, and at last the model."""
     while _is_wrapper(runnable):
         yield runnable
         runnable = runnable.bound
@@ -49,7 +50,7 @@ def _is_wrapper(runnable: Any) -> bool:
 
 def collect_bound_options(runnable: Any) -> list[dict[str, Any]]:
     """Collect what ``bind`` and ``bind_tools`` add to each request, the outermost first, which counts."""
-    return [layer.kwargs for layer in _iterate_layers(runnable) if _is_wrapper(layer)]
+    return [layer.kwargs for layer in iterate_layers(runnable) if _is_wrapper(layer)]
 
 
 def find_max_tokens(runnable: Any) -> int | None:
@@ -116,7 +117,7 @@ def has_tool_support(model: Any) -> bool:
 
 def describe_hidden_retries(runnable: Any) -> str | None:
     """Describe, as a warning, that a model tries again by itself, unseen by the trace (E30); None where it does not."""
-    for layer in _iterate_layers(runnable):
+    for layer in iterate_layers(runnable):
         for attribute, single_try in (("max_retries", 0), ("max_attempt_number", 1)):
             tries = getattr(layer, attribute, None)
             if isinstance(tries, int) and tries > single_try:

@@ -15,13 +15,22 @@ from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolAnsw
 from ensemble_notebook.models.langchain.error_classification import classify_error
 from ensemble_notebook.models.langchain.langchain_model import (
     collect_bound_options,
+    find_core_model,
     find_max_tokens,
     limit_max_tokens,
     replace_core_model,
 )
-from ensemble_notebook.models.langchain.replies import assign_call_ids, extract_text, join_chunks, to_model_reply
+from ensemble_notebook.models.langchain.replies import (
+    assign_call_ids,
+    extract_text,
+    join_chunks,
+    to_message,
+    to_model_reply,
+)
+from ensemble_notebook.models.langchain.send_check import has_listeners, make_send_config
 from ensemble_notebook.models.langchain.token_bounds import bound_message_tokens, bound_option_tokens
 from ensemble_notebook.models.openai.chat_openai import bind_schema
+from ensemble_notebook.models.openai.direct_stream import can_stream_directly, stream_directly
 from ensemble_notebook.models.openai.usage_check import collect_refused_usage
 
 if TYPE_CHECKING:
@@ -64,7 +73,7 @@ class LangChainPort:
             openai_tools = [to_openai_tool(each) for each in tools]
             model = replace_core_model(model, lambda core: core.bind_tools(openai_tools))
         if schema is not None and self.has_schema_support:
-            options = {name: value for each in reversed(collect_bound_options(model)) for name, value in each.items()}
+            options = _merge_bound_options(model)
             model = replace_core_model(model, lambda core: bind_schema(core, schema, options))
         conversation = LangChainConversation(model, is_scripted=self.is_scripted)
         conversation.add(SystemMessage(system))
@@ -106,6 +115,14 @@ class LangChainConversation:
 
         self.add(HumanMessage(text))
 
+    def add_reply(self, reply: ModelReply) -> None:
+        """Append a reply of an earlier run. What was in it beside text and tool calls is not known any more."""
+        self._call_count += len(reply.tool_calls)
+        self.add(to_message(reply))
+
+    def take_kept_reply(self) -> None:
+        """Take none: nothing is kept here."""
+
     async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:  # noqa: ARG002
         """Run the tool: nothing is recorded here."""
         return await run()
@@ -115,15 +132,23 @@ class LangChainConversation:
         return self._input_bound
 
     async def reply(
-        self, on_token: Callable[[str], None] | None = None, *, max_tokens: int | None = None
+        self,
+        on_token: Callable[[str], None] | None = None,
+        *,
+        max_tokens: int | None = None,
+        check_sending: Callable[[], None] | None = None,
     ) -> ModelReply:
         """Ask for the next reply, and append it."""
         model = self._model if max_tokens is None else limit_max_tokens(self._model, max_tokens)
+        is_heard = has_listeners(model)
+        config = make_send_config(check_sending) if is_heard and check_sending is not None else None
         with collect_refused_usage() as refused:
             if on_token is None:
-                message, text = await model.ainvoke(self._messages), None
+                message, text = await model.ainvoke(self._messages, config), None
+            elif is_heard:
+                message, text = await self._stream(model, on_token, config)
             else:
-                message, text = await self._stream(model, on_token)
+                message, text = await self._stream_unheard(model, on_token)
             assign_call_ids(message, self._call_count)
             reply = to_model_reply(message, text, "scripted" if self._is_scripted else "provider")
         if refused:
@@ -133,15 +158,26 @@ class LangChainConversation:
         self.add(message)
         return reply
 
-    async def _stream(self, model: Any, on_token: Callable[[str], None]) -> tuple[Any, str]:
+    async def _stream_unheard(self, model: Any, on_token: Callable[[str], None]) -> tuple[Any, str | None]:
+        """Ask a model without callbacks."""
+        core, options = find_core_model(model), _merge_bound_options(model)
+        if can_stream_directly(core, options):
+            return await stream_directly(core, self._messages, options, on_token), None
+        return await self._stream(model, on_token, None)
+
+    async def _stream(self, model: Any, on_token: Callable[[str], None], config: Any) -> tuple[Any, str]:
         chunks, pieces = [], []
-        async with aclosing(model.astream(self._messages)) as stream:
+        async with aclosing(model.astream(self._messages, config)) as stream:
             async for chunk in stream:
                 chunks.append(chunk)
                 if piece := extract_text(chunk.content):
                     pieces.append(piece)
                     on_token(piece)
         return join_chunks(chunks), "".join(pieces)
+
+
+def _merge_bound_options(model: Any) -> dict[str, Any]:
+    return {name: value for each in reversed(collect_bound_options(model)) for name, value in each.items()}
 
 
 def to_openai_tool(tool: ToolSpec) -> dict[str, Any]:

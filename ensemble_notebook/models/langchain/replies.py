@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from ensemble_notebook.domain.json_text import read_json
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolCall
 from ensemble_notebook.models.openai.malformed_arguments import unmark_arguments
@@ -55,6 +56,21 @@ def to_model_reply(message: AIMessage, text: str | None = None, source: str = "p
     )
 
 
+def to_message(reply: ModelReply) -> AIMessage:
+    """Convert a reply back to a message, to be sent again. What a message had beside is not in a reply."""
+    from langchain_core.messages import AIMessage
+
+    calls = [{"name": each.name, "args": each.arguments, "id": each.id} for each in reply.tool_calls]
+    if all(isinstance(call["args"], dict) for call in calls):
+        return AIMessage(reply.text, tool_calls=[call | {"type": "tool_call"} for call in calls])
+    invalid = [call | {"type": "invalid_tool_call", "error": None, "args": _write(call["args"])} for call in calls]
+    return AIMessage(reply.text, invalid_tool_calls=invalid)
+
+
+def _write(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
 def _parse_arguments(text: Any) -> Any:
     """Parse the JSON value where it is one, else give back the text. No arguments are an empty object."""
     if text is None or text == "":
@@ -62,8 +78,8 @@ def _parse_arguments(text: Any) -> Any:
     if not isinstance(text, str):
         return text
     try:
-        value = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
+        value = read_json(text, strict=False)
+    except ValueError:
         return text
     return {} if value is None else value
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import BaseMessage
-
 
 class ScriptedError(Exception):
-    """A refusal of a server that does not exist.
+    """An HTTP error of a scripted model.
 
     Attributes:
-        status_code: as of HTTP.
-        retry_after: seconds that the server asks to wait, or None.
+        status_code: the HTTP status.
+        retry_after: seconds that the server asks to wait; None if it does not say.
     """
 
     def __init__(self, status_code: int, retry_after: float | None = None) -> None:
@@ -29,7 +27,12 @@ class ScriptedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A tool call. `arguments` is a mapping, or a text as a confused model would write it."""
+    """A tool call in a scripted reply.
+
+    Attributes:
+        name: the tool's name.
+        arguments: a mapping, or a text, such as broken JSON that a confused model might write.
+    """
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
@@ -37,7 +40,13 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply after `delay` seconds: a text, tool calls, or both. A stream takes the delay for all its words."""
+    """A scripted reply: a text, tool calls, or both.
+
+    Attributes:
+        text: what the model says.
+        calls: the tool calls that it asks for.
+        delay: seconds before the reply; a stream spreads them over its words.
+    """
 
     text: str = ""
     calls: Sequence[ToolUse] = ()
@@ -46,17 +55,20 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """A failure after `delay` seconds: an exception, its class, or an HTTP status such as 429."""
+    """A scripted failure.
+
+    Attributes:
+        error: an exception, its class, or an HTTP status such as 429.
+        retry_after: seconds that the server asks to wait; for an HTTP status only.
+        delay: seconds before the failure.
+    """
 
     error: BaseException | type[BaseException] | int
     retry_after: float | None = None
     delay: float = 0.0
 
     def exception(self) -> BaseException:
-        """Make what is raised."""
+        """Make the exception that is raised."""
         if isinstance(self.error, int):
             return ScriptedError(self.error, self.retry_after)
         return self.error() if isinstance(self.error, type) else self.error
-
-
-ScriptEntry = str | Reply | ToolUse | Fail | BaseException | Callable[[Sequence[BaseMessage]], Any]

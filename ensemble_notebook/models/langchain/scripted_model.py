@@ -15,13 +15,15 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from ensemble_notebook.domain.wording import pluralize
 from ensemble_notebook.models.langchain.replies import extract_text
 from ensemble_notebook.models.langchain.script import Fail
 from ensemble_notebook.models.langchain.scripted_reply import ScriptedReply
@@ -74,10 +76,14 @@ class ScriptedChatModel(BaseChatModel):
     def match(cls, rules: Mapping[Any, Any], default: Any = None, **fields: Any) -> ScriptedChatModel:
         """Make a model that answers by what it is asked.
 
-        A key fits when its text is in the system prompt or in what the user said, corrections included (in any case),
-        when the regular expression is found there, or when the function of the messages is true; the first that fits
-        counts. A list as the answer is played from its start in each conversation: one entry per turn, and the next one
-        after a failure.
+        The first rule that matches counts. A list as an answer is played from its start in each conversation: one entry
+        per turn, and the next entry after a failure.
+
+        Args:
+            rules: patterns with their answers. A pattern is a text that is looked for in the system prompt and in what
+                the user said, corrections included, ignoring case; a regular expression; or a function of the messages.
+            default: the answer if no rule matches.
+            **fields: other fields of the model.
         """
         return cls(rules=list(rules.items()), default=default, **fields)
 
@@ -87,7 +93,12 @@ class ScriptedChatModel(BaseChatModel):
         return tuple(self._calls)
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
-        """Offer tools, which the script may use or not."""
+        """Offer tools, which the script may use or not.
+
+        Args:
+            tools: LangChain tools; the script does not look at them.
+            **kwargs: ignored.
+        """
         return self.bind(tools=[convert_to_openai_tool(each) for each in tools], **kwargs)
 
     @property
@@ -95,51 +106,66 @@ class ScriptedChatModel(BaseChatModel):
         return "scripted"
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
-        reply = self._answer(messages, kwargs)
-        time.sleep(reply.delay)
-        return reply.to_result()
+        with self._answering(messages, kwargs) as reply:
+            time.sleep(reply.delay)
+            return reply.to_result()
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> ChatResult:
-        reply = self._answer(messages, kwargs)
-        await asyncio.sleep(reply.delay)
-        return reply.to_result()
+        with self._answering(messages, kwargs) as reply:
+            await asyncio.sleep(reply.delay)
+            return reply.to_result()
 
     async def _astream(self, messages: list[BaseMessage], *_: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
-        reply = self._answer(messages, kwargs)
-        if reply.error is not None:
-            await asyncio.sleep(reply.delay)
-            raise reply.error
-        chunks = reply.to_chunks()
-        for chunk in chunks:
-            await asyncio.sleep(reply.delay / len(chunks))
-            yield chunk
+        with self._answering(messages, kwargs) as reply:
+            if reply.error is not None:
+                await asyncio.sleep(reply.delay)
+                raise reply.error
+            chunks = reply.to_chunks()
+            for chunk in chunks:
+                await asyncio.sleep(reply.delay / len(chunks))
+                yield chunk
 
-    def _answer(self, messages: Sequence[BaseMessage], kwargs: Mapping[str, Any]) -> ScriptedReply:
-        """Record a request, and make the reply that the script has for it."""
+    @contextmanager
+    def _answering(self, messages: Sequence[BaseMessage], kwargs: Mapping[str, Any]) -> Iterator[ScriptedReply]:
+        """Record a request, and make the reply that the script has for it.
+
+        Where the request is stopped before its end, the reply is still to come: whoever resumes the run gets it.
+        """
         tools = tuple(each["function"]["name"] for each in kwargs.get("tools", ()))
         with _script_lock:
             self._calls.append(ScriptedCall(extract_text(messages[-1].content), tuple(messages), tools))
             number = len(self._calls)
-            entry = self._choose_entry(messages)
+            entry, part = self._choose_entry(messages)
+            position = self._positions.get(part)
         while callable(entry) and not isinstance(entry, type):
             entry = entry(messages)
-        return ScriptedReply(entry, messages, number, self.model_name, kwargs.get("max_tokens", self.max_tokens))
+        try:
+            yield ScriptedReply(entry, messages, number, self.model_name, kwargs.get("max_tokens", self.max_tokens))
+        except (asyncio.CancelledError, GeneratorExit):
+            with _script_lock:
+                if position is not None and self._positions[part] == position:
+                    self._positions[part] = position - 1
+            raise
 
-    def _choose_entry(self, messages: Sequence[BaseMessage]) -> Any:
-        """Choose the entry of the script for a request: by the rules, else the next reply, else the default."""
+    def _choose_entry(self, messages: Sequence[BaseMessage]) -> tuple[Any, Any]:
+        """Choose the entry of the script for a request: by the rules, else the next reply, else the default.
+
+        With it comes the part of the script in which the position has moved on; None where there is no order.
+        """
         told, opening = _join_prompts(messages), _join_prompts(messages[:2])
         for number, (pattern, answer) in enumerate(self.rules):
             if _matches(pattern, told, messages):
-                is_list = isinstance(answer, list | tuple)
-                return self._choose_next(answer, (number, opening), messages) if is_list else answer
+                if not isinstance(answer, list | tuple):
+                    return answer, None
+                return self._choose_next(answer, (number, opening), messages), (number, opening)
         position = self._positions.get("replies", 0)
         if position < len(self.replies):
             self._positions["replies"] = position + 1
-            return self.replies[position]
+            return self.replies[position], "replies"
         if self.default is not None:
-            return self.default
+            return self.default, None
         raise LookupError(
-            f"The script has no answer left: its {position} replies are used up."
+            f"The script has no answer left; it had {pluralize(position, 'reply')}. Add one, or a default."
             if self.replies
             else f"The script has no answer to {extract_text(messages[-1].content)[:200]!r}. Add a rule, or a default."
         )
@@ -151,7 +177,7 @@ class ScriptedChatModel(BaseChatModel):
         if is_first_turn and (position >= len(entries) or not isinstance(entries[position - 1], Fail)):
             position = 0
         if position >= len(entries):
-            raise LookupError(f"The script has {len(entries)} answers here, and the conversation went on.")
+            raise LookupError(f"The script has {pluralize(len(entries), 'answer')} here, and the conversation went on.")
         self._positions[conversation] = position + 1
         return entries[position]
 

@@ -6,9 +6,9 @@ Either way langchain-openai speaks the protocol, over connections that belong to
 from __future__ import annotations
 
 import asyncio
-import sys
+import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.models.openai.chat_openai_adapter import (
     find_base_url,
@@ -28,6 +28,10 @@ from ensemble_notebook.models.openai.tolerant_completions import TolerantComplet
 if TYPE_CHECKING:
     from langchain_openai import ChatOpenAI
     from langchain_openai.chat_models.base import BaseChatOpenAI
+
+
+_loading: Final = threading.Lock()
+_loaded: Final = threading.Event()
 
 
 def make_chat_model(
@@ -85,7 +89,10 @@ def bind_schema(model: BaseChatOpenAI, schema: Mapping[str, Any], options: Mappi
 
 
 def load_client() -> None:
-    """Import all that a first request needs. Takes seconds, so that a running loop leaves it to a thread."""
+    """Import all that a first request needs, once. Takes seconds, so that a running loop leaves it to a thread.
+
+    Whoever comes meanwhile on another thread waits: a module that is half imported looks like one that is there.
+    """
 
     async def make() -> None:
         endpoint = Endpoint("", "http://localhost", None, NO_KEY)
@@ -93,12 +100,15 @@ def load_client() -> None:
         make_chat_model(endpoint, connections)
         await connections.aclose()
 
-    asyncio.run(make())
+    with _loading:
+        if not _loaded.is_set():
+            asyncio.run(make())
+            _loaded.set()
 
 
 def is_client_loaded() -> bool:
-    """Whether `load_client` was called."""
-    return {"aiohttp", "openai.resources.chat.completions"} <= sys.modules.keys()
+    """Whether `load_client` has come to its end, on any thread."""
+    return _loaded.is_set()
 
 
 def find_own_http_client(model: BaseChatOpenAI) -> Any | None:

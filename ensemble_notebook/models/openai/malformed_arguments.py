@@ -6,9 +6,10 @@ told what was wrong with its call, they have to arrive as they were written.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
+
+from ensemble_notebook.domain.json_text import read_json
 
 # Before arguments it makes them no JSON, so that LangChain keeps them as they are, among its invalid tool calls. With
 # the bracket it sees at once that no JSON can come of them, in place of trying ever shorter texts.
@@ -32,6 +33,6 @@ def unmark_arguments(text: str) -> str:
 
 def _is_json_object(arguments: Any) -> bool:
     try:
-        return isinstance(json.loads(arguments or "{}", strict=False), dict)
-    except (TypeError, ValueError, RecursionError):
+        return isinstance(read_json(arguments or "{}", strict=False), dict)
+    except (AttributeError, TypeError, ValueError):
         return False

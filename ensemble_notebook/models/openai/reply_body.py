@@ -5,10 +5,10 @@ Knows the JSON of chat completions; nothing of HTTP.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ensemble_notebook.domain.json_text import read_json
 from ensemble_notebook.models.openai.malformed_arguments import mark_malformed_arguments
 from ensemble_notebook.models.openai.usage_check import check_usage
 
@@ -39,8 +39,8 @@ def parse_json(text: str | bytes) -> Any:
         MalformedReplyError: it is none.
     """
     try:
-        return json.loads(text, parse_int=_parse_whole_number)
-    except (ValueError, RecursionError) as error:
+        return read_json(text, parse_int=_parse_whole_number)
+    except ValueError as error:
         raise MalformedReplyError(_to_text(text)) from error
 
 

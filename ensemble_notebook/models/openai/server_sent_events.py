@@ -69,11 +69,11 @@ class ServerSentEventDecoder:
         return event
 
 
-async def iterate_events(stream: AsyncIterable[bytes]) -> AsyncIterator[str]:
-    """Iterate over the data of the events in a stream of bytes, each as soon as it is complete."""
+async def iterate_event_groups(stream: AsyncIterable[bytes]) -> AsyncIterator[list[str]]:
+    """Iterate over the data of the events in a stream of bytes: together those that one piece completes."""
     decoder = ServerSentEventDecoder()
     async for piece in stream:
-        for event in decoder.feed(piece):
-            yield event
-    for event in decoder.finish():
-        yield event
+        if events := decoder.feed(piece):
+            yield events
+    if events := decoder.finish():
+        yield events

@@ -6,11 +6,13 @@ Knows no HTTP.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ensemble_notebook.models.openai.chunk_joining import join_chunks
 from ensemble_notebook.models.openai.reply_body import MalformedReplyError, parse_completion, parse_json, to_chunks
-from ensemble_notebook.models.openai.server_sent_events import iterate_events
+from ensemble_notebook.models.openai.server_sent_events import iterate_event_groups
 from ensemble_notebook.models.openai.streamed_calls import StreamedCalls
 from ensemble_notebook.models.openai.usage_check import check_usage
 
@@ -23,6 +25,8 @@ _LONGEST_START: Final = 2048
 async def iterate_chunks(stream: AsyncIterable[bytes]) -> AsyncIterator[Any]:
     """Iterate over the chunks, each as soon as it is complete, until the end that the server announces.
 
+    Those that came at once are joined.
+
     Raises:
         MalformedReplyError: what came are no chunks, and no unstreamed reply either.
     """
@@ -33,18 +37,47 @@ async def iterate_chunks(stream: AsyncIterable[bytes]) -> AsyncIterator[Any]:
         for chunk in to_chunks(parse_completion(b"".join([start, *rest]))):
             yield chunk
         return
-    calls, has_event = StreamedCalls(), False
-    async for event in iterate_events(_join(start, pieces)):
-        has_event = True
-        text = event.strip()
-        if text.startswith(_END_OF_STREAM):
+    reading = _Reading()
+    async for events in iterate_event_groups(_join(start, pieces)):
+        for chunk in join_chunks(reading.take(events)):
+            yield chunk
+        if reading.error is not None:
+            raise reading.error
+        if reading.is_over:
             break
-        if text:  # some servers send empty ones to keep a connection open
-            yield calls.take(_check_chunk(text))
-    if not has_event:
+    if not reading.has_event:
         raise MalformedReplyError(start.decode(errors="replace"))
-    for chunk in calls.finish():
+    for chunk in reading.calls.finish():
         yield chunk
+
+
+@dataclass(slots=True)
+class _Reading:
+    """How far a stream has been read, group of events by group of events.
+
+    Attributes:
+        error: of an event that is no chunk; those before it are good.
+    """
+
+    calls: StreamedCalls = field(default_factory=StreamedCalls)
+    has_event: bool = False
+    is_over: bool = False
+    error: MalformedReplyError | None = None
+
+    def take(self, events: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """The chunks of these events."""
+        for event in events:
+            self.has_event = True
+            text = event.strip()
+            if text.startswith(_END_OF_STREAM):
+                self.is_over = True
+                return
+            try:
+                if text:  # some servers send empty ones to keep a connection open
+                    yield self.calls.take(_check_chunk(text))
+            except MalformedReplyError as error:
+                self.error = error
+                return
 
 
 def is_event_stream(start: bytes) -> bool:

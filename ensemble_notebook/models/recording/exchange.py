@@ -74,6 +74,8 @@ class RecordedExchange:
         outcome: the reply, or what came instead.
         pieces: those in which the reply was streamed; empty where it was not.
         seconds: from the request to the outcome.
+        is_masked: whether a secret was masked in the reply, so that it is not what the model said.
+        task: the path of the task that it was for, where that is kept.
     """
 
     number: int
@@ -81,6 +83,8 @@ class RecordedExchange:
     outcome: Outcome
     pieces: tuple[str, ...]
     seconds: float
+    is_masked: bool = False
+    task: str | None = None
 
 
 def make_request(

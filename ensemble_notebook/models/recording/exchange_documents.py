@@ -6,9 +6,9 @@ file is known to `recording_format`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ensemble_notebook.domain.outputs.metrics import TokenUsage
 from ensemble_notebook.domain.outputs.secrets import mask
@@ -24,7 +24,7 @@ from ensemble_notebook.models.recording.exchange import (
     to_result_part,
     to_user_part,
 )
-from ensemble_notebook.models.recording.recording_format import InlineValue
+from ensemble_notebook.models.recording.recording_format import InlineValue, to_plain
 
 # A request can't have taken longer, nor more, than a file may say (E71).
 _LONGEST_S: Final = 86_400
@@ -32,15 +32,41 @@ _MOST_TOKENS: Final = 2**53
 _USAGE_DEFAULTS: Final = {each.name: each.default for each in fields(TokenUsage)}
 
 
+T = TypeVar("T")
+
+
+def _leave(value: T) -> T:
+    return value
+
+
+class Form(NamedTuple):
+    """How the values of a document are written.
+
+    Attributes:
+        mask, mask_value: of a text, and of a JSON value with texts in it.
+        inline: marks a value that stands on one line, where it matters how a document is laid out.
+    """
+
+    mask: Callable[[str], str]
+    mask_value: Callable[[Any], Any]
+    inline: Callable[[Any], Any]
+
+
+FOR_PEOPLE: Final = Form(mask, mask_json, InlineValue)
+PLAIN: Final = Form(mask, mask_json, _leave)
+UNMASKED: Final = Form(_leave, to_plain, _leave)
+"""For those who search much text at once for secrets, and make the document again where there may be one."""
+
+
 def request_to_document(
-    llm: str, system: str, user: str, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None
+    llm: str, system: str, user: str, tools: Sequence[ToolSpec], schema: Mapping[str, Any] | None, form: Form
 ) -> dict[str, Any]:
     """Convert the request that begins a conversation."""
-    document: dict[str, Any] = {"model": llm, "system": mask(system), "user": mask(user)}
+    document: dict[str, Any] = {"model": llm, "system": form.mask(system), "user": form.mask(user)}
     if tools:
-        document["tools"] = [_tool_to_document(tool) for tool in tools]
+        document["tools"] = [_tool_to_document(tool, form) for tool in tools]
     if schema is not None:
-        document["schema"] = InlineValue(mask_json(schema))
+        document["schema"] = form.inline(form.mask_value(schema))
     return document
 
 
@@ -56,9 +82,9 @@ def request_from_document(document: Mapping[str, Any]) -> ModelRequest:
     )
 
 
-def _tool_to_document(tool: ToolSpec) -> dict[str, Any]:
-    parameters = InlineValue(mask_json(tool.parameters))
-    return {"name": tool.name, "description": mask(tool.description), "parameters": parameters}
+def _tool_to_document(tool: ToolSpec, form: Form) -> dict[str, Any]:
+    parameters = form.inline(form.mask_value(tool.parameters))
+    return {"name": tool.name, "description": form.mask(tool.description), "parameters": parameters}
 
 
 def _tool_from_document(document: Mapping[str, Any]) -> ToolSpec:
@@ -66,9 +92,10 @@ def _tool_from_document(document: Mapping[str, Any]) -> ToolSpec:
     return ToolSpec(name=_read_text(document, "name"), description=description, parameters=document["parameters"])
 
 
-def result_to_document(call: ToolCall, text: str) -> dict[str, Any]:
-    """Convert the result of a tool call."""
-    return {"call": call.id, "tool": call.name, "text": mask(text)}
+def result_to_document(call: ToolCall, text: str | None, form: Form) -> dict[str, Any]:
+    """Convert the result of a tool call; without a text where that is written with the call."""
+    document = {"call": call.id, "tool": call.name}
+    return document if text is None else document | {"text": form.mask(text)}
 
 
 def result_from_document(document: Mapping[str, Any]) -> RequestPart:
@@ -81,13 +108,13 @@ def user_from_document(document: Mapping[str, Any]) -> RequestPart:
     return to_user_part(_read_text(document, "user"))
 
 
-def outcome_to_document(outcome: Outcome, pieces: Sequence[str]) -> dict[str, Any]:
+def outcome_to_document(outcome: Outcome, pieces: Sequence[str], form: Form) -> dict[str, Any]:
     """Convert what came of a request: a ``reply``, a ``fault``, or that it was ``stopped``."""
     match outcome:
         case ModelReply():
-            return {"reply": _reply_to_document(outcome, pieces)}
+            return {"reply": _reply_to_document(outcome, pieces, form)}
         case FailedRequest():
-            return {"fault": _failed_to_document(outcome)}
+            return {"fault": _failed_to_document(outcome, form)}
         case CancelledRequest():
             return {"stopped": True}
 
@@ -101,17 +128,17 @@ def outcome_from_document(document: Mapping[str, Any]) -> tuple[Outcome, tuple[s
     return _reply_from_document(document["reply"])
 
 
-def _failed_to_document(failed: FailedRequest) -> dict[str, Any]:
+def _failed_to_document(failed: FailedRequest, form: Form) -> dict[str, Any]:
     fault = failed.fault
     facts = {
         "error": failed.error,
-        "message": mask(failed.message),
-        "reason": mask(fault.reason),
+        "message": form.mask(failed.message),
+        "reason": form.mask(fault.reason),
         "is_transient": fault.is_transient,
         "retry_after_s": fault.retry_after_s,
         "advice": fault.advice,
     }
-    return _without_unknown(facts) | {"usage": _usage_to_document(fault.usage)}
+    return _without_unknown(facts) | {"usage": form.inline(_usage_to_document(fault.usage))}
 
 
 def _failed_from_document(document: Mapping[str, Any]) -> FailedRequest:
@@ -128,23 +155,26 @@ def _failed_from_document(document: Mapping[str, Any]) -> FailedRequest:
     return FailedRequest(error, _read_text(document, "message"), fault)
 
 
-def _reply_to_document(reply: ModelReply, pieces: Sequence[str]) -> dict[str, Any]:
-    text = mask(reply.text)
+def _reply_to_document(reply: ModelReply, pieces: Sequence[str], form: Form) -> dict[str, Any]:
+    text = form.mask(reply.text)
+    arguments = [form.mask_value(call.arguments) for call in reply.tool_calls]
     calls = [
-        InlineValue({"id": call.id, "name": call.name, "arguments": mask_json(call.arguments)})
-        for call in reply.tool_calls
+        form.inline({"id": call.id, "name": call.name, "arguments": each})
+        for call, each in zip(reply.tool_calls, arguments, strict=True)
     ]
+    is_masked = text != reply.text or arguments != [call.arguments for call in reply.tool_calls]
     # Where something is masked, the pieces are those of another text.
-    lengths = InlineValue([len(piece) for piece in pieces]) if pieces and text == reply.text else None
+    lengths = form.inline([len(piece) for piece in pieces]) if pieces and text == reply.text else None
     facts = {
         "text": text,
         "tool_calls": calls or None,
         "model": reply.model,
         "finish_reason": reply.finish_reason,
         "pieces": lengths,
-        "refused_usage": None if reply.refused_usage is None else mask(reply.refused_usage),
+        "refused_usage": None if reply.refused_usage is None else form.mask(reply.refused_usage),
+        "masked": is_masked or None,
     }
-    return _without_unknown(facts) | {"usage": _usage_to_document(reply.usage)}
+    return _without_unknown(facts) | {"usage": form.inline(_usage_to_document(reply.usage))}
 
 
 def read_seconds(document: Mapping[str, Any], name: str) -> float:
@@ -199,9 +229,8 @@ def _split_pieces(text: str, lengths: Sequence[int]) -> tuple[str, ...]:
     return tuple(pieces)
 
 
-def _usage_to_document(usage: TokenUsage) -> InlineValue:
-    counts = ((name, getattr(usage, name), default) for name, default in _USAGE_DEFAULTS.items())
-    return InlineValue({name: value for name, value, default in counts if value != default})
+def _usage_to_document(usage: TokenUsage) -> dict[str, Any]:
+    return {name: value for name, default in _USAGE_DEFAULTS.items() if (value := getattr(usage, name)) != default}
 
 
 def _without_unknown(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,28 +7,14 @@ Knows nothing of runs; what is asked of whom is the replay's.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ensemble_notebook.domain.seams.chat_port import ModelReply, ToolCall
+from ensemble_notebook.domain.definitions.review import ReviewRequest
+from ensemble_notebook.domain.seams.chat_port import ToolCall
 from ensemble_notebook.errors import ReplayError
-from ensemble_notebook.models.recording.exchange import (
-    ModelRequest,
-    RecordedExchange,
-    RequestPart,
-    to_call_part,
-    to_reply_parts,
-    to_result_part,
-)
-from ensemble_notebook.models.recording.exchange_documents import (
-    outcome_from_document,
-    read_seconds,
-    request_from_document,
-    result_from_document,
-    user_from_document,
-)
-from ensemble_notebook.models.recording.port_info import PortInfo
+from ensemble_notebook.models.recording.exchange import ModelRequest, RecordedExchange, to_call_part
+from ensemble_notebook.models.recording.exchange_reader import BROKEN_DOCUMENT, ExchangeReader
 from ensemble_notebook.models.recording.recording_format import (
     TOOLS_FORMAT,
     Document,
@@ -37,16 +23,18 @@ from ensemble_notebook.models.recording.recording_format import (
     read_format,
 )
 from ensemble_notebook.models.recording.request_difference import describe_difference, find_nearest
-from ensemble_notebook.models.recording.tool_answers import RecordedTool, tool_from_document
+from ensemble_notebook.models.recording.reviews import RecordedReview, to_question
+from ensemble_notebook.models.recording.tool_answers import RecordedTool
 
 
 class RecordedAnswers:
-    """What a recording holds: its models, its exchanges, each of which answers once, and what tools answered.
+    """What a recording holds: its models, its exchanges, each of which answers once, what tools and reviewers answered.
 
     Attributes:
         path: of the file.
         models: by the names of their specs.
         has_tool_answers: False for files of the first version, which kept none.
+        has_reviews: True where reviewers were asked; files of the first version don't tell.
 
     Raises:
         ReplayError: the file is none, or not whole; names it and the line.
@@ -54,57 +42,20 @@ class RecordedAnswers:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.models: dict[str, PortInfo] = {}
-        self._exchanges: dict[int, RecordedExchange] = {}
-        self._tools: dict[tuple[int, str], list[RecordedTool]] = defaultdict(list)
+        reader = ExchangeReader()
         for document in read_documents(path):
             try:
-                self._add(document.content)
-            except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+                reader.add(document.content)
+            except BROKEN_DOCUMENT as error:
                 raise ReplayError(self._describe_incomplete(document, error)) from error
+        self.models = reader.models
+        self._exchanges, self._tools, self._reviews = reader.exchanges, reader.tools, reader.reviews
         self.has_tool_answers = read_format(path) >= TOOLS_FORMAT
+        self.has_reviews = bool(self._reviews)
         self._by_request: dict[ModelRequest, list[RecordedExchange]] = defaultdict(list)
         for exchange in self._exchanges.values():
             self._by_request[exchange.request].append(exchange)
         self._taken_counts: dict[ModelRequest, int] = defaultdict(int)
-
-    def _add(self, content: Mapping[str, Any]) -> None:
-        if "llm" in content:
-            self.models[_read_name(content["llm"])] = PortInfo.from_document(content)
-            return
-        if "tool" in content:
-            tool = tool_from_document(content)
-            self._tools[tool.exchange, tool.call.id].append(tool)
-            return
-        number, seconds = content["exchange"], read_seconds(content, "seconds")
-        if type(number) is not int or number in self._exchanges:
-            raise ValueError(f"exchange {number!r} needs a number of its own")
-        outcome, pieces = outcome_from_document(content)
-        self._exchanges[number] = RecordedExchange(
-            number=number, request=self._request(content), outcome=outcome, pieces=pieces, seconds=seconds
-        )
-
-    def _request(self, content: Mapping[str, Any]) -> ModelRequest:
-        if "repeats" in content:
-            return self._exchanges[content["repeats"]].request
-        if "continues" not in content:
-            return request_from_document(content)
-        before = self._exchanges[content["continues"]]
-        if not isinstance(before.outcome, ModelReply):
-            raise ValueError(f"exchange {before.number} has no reply that could be continued")
-        added = [self._result(before.number, each) for each in content.get("results", ())]
-        if "user" in content:
-            added.append(user_from_document(content))
-        return (*before.request, *to_reply_parts(before.outcome), *added)
-
-    def _result(self, exchange: int, content: Mapping[str, Any]) -> RequestPart:
-        """What a tool call added to a request; its text is kept with the call, unless the model got another one."""
-        if "text" in content:
-            return result_from_document(content)
-        tool = self._tools[exchange, content["call"]][0]
-        if tool.answer is None:
-            raise ValueError(f"the tool call {tool.call.id} has no answer")
-        return to_result_part(tool.call.id, content["tool"], tool.answer.text)
 
     def _describe_incomplete(self, document: Document, error: Exception) -> str:
         wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
@@ -144,6 +95,24 @@ class RecordedAnswers:
             problem = f"has no answer of the tool {call.name} after exchange {exchange}. "
         raise ReplayError(f"The recording {self.path} {problem}{describe_remedy(self.path)}")
 
+    def take_review(self, request: ReviewRequest) -> RecordedReview:
+        """Take what came of a review; equal ones are answered in the order of the recording.
+
+        Raises:
+            ReplayError: there is none, or another question was asked; shows what differs.
+        """
+        question = to_question(request)
+        for review in self._reviews:
+            if review.question == question:
+                self._reviews.remove(review)
+                return review
+        alike = [each.question for each in self._reviews if each.question.title == question.title]
+        if alike:
+            problem = f"has another question; {describe_difference((question,), (alike[0],))}\n"
+        else:
+            problem = f"has no answer for the {question.title}, or none left. "
+        raise ReplayError(f"The recording {self.path} {problem}{describe_remedy(self.path)}")
+
     def _describe_missing(self, request: ModelRequest, equal: Sequence[RecordedExchange]) -> str:
         if equal:
             times = "once" if len(equal) == 1 else f"{len(equal)} times"
@@ -159,9 +128,3 @@ class RecordedAnswers:
             f"The recording {self.path} has no answer to this request. The nearest is exchange {closest.number}; "
             f"{describe_difference(request, closest.request)}\n{describe_remedy(self.path)}"
         )
-
-
-def _read_name(llm: Any) -> str:
-    if not isinstance(llm, str):
-        raise TypeError(f"llm must be text, got {llm!r}")
-    return llm

@@ -5,16 +5,12 @@ Wraps the Protocols of `domain.seams.chat_port`; knows nothing of what is behind
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
 from ensemble_notebook.domain.seams.chat_port import (
     ChatPort,
     ChatSource,
@@ -25,120 +21,48 @@ from ensemble_notebook.domain.seams.chat_port import (
     ToolCall,
     ToolSpec,
 )
-from ensemble_notebook.errors import ValidationError, get_message, summarize_error
+from ensemble_notebook.errors import get_message
 from ensemble_notebook.models.recording.exchange import CancelledRequest, FailedRequest, Outcome
-from ensemble_notebook.models.recording.exchange_documents import (
-    outcome_to_document,
-    request_to_document,
-    result_to_document,
-)
+from ensemble_notebook.models.recording.exchange_log import ExchangeLog
+from ensemble_notebook.models.recording.pending_exchange import PendingRequest
 from ensemble_notebook.models.recording.port_info import PortInfo, to_recorded_name
-from ensemble_notebook.models.recording.recording_format import (
-    COMPLETE,
-    HEADER,
-    INCOMPLETE,
-    format_document,
-    is_recording,
-)
-from ensemble_notebook.models.recording.tool_answers import tool_to_document
-
-
-class RecordingWriter:
-    """A recording that grows. Whole after each exchange, whatever happens then: nothing is kept open or back.
-
-    A file that can't be written costs a warning, never the run: what models answer is paid for (E70). Nothing more is
-    written then, since later exchanges refer to earlier ones, and the file says that it is incomplete.
-
-    Why not on a thread: an exchange takes less than a millisecond to write, and the next one may refer to its number.
-
-    Attributes:
-        warnings: at most one: that the file could not be written.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.warnings: list[str] = []
-        self._path = path
-        self._models: set[str] = set()
-        self._count = 0
-        self._whole_size = 0
-        self._lock = threading.RLock()  # a nested run may be on another loop (E52)
-
-    def add_model(self, llm: str, info: PortInfo) -> None:
-        """Write down what is known of a model, once. The first one replaces what the file held before."""
-        with self._lock:
-            if llm in self._models:
-                return
-            header = "" if self._models else HEADER
-            self._write(header, {"llm": llm, **info.to_document()}, mode="a" if self._models else "w")
-            self._models.add(llm)
-
-    def add_exchange(self, request: Mapping[str, Any], outcome: Outcome, pieces: Sequence[str], seconds: float) -> int:
-        """Write down an exchange, and give back its number."""
-        facts = outcome_to_document(outcome, pieces)
-        with self._lock:
-            self._count += 1
-            # The seconds come last: a document without them was cut off.
-            self._write("", {"exchange": self._count, **request, **facts, "seconds": round(seconds, 3)}, mode="a")
-            return self._count
-
-    def add_tool(self, exchange: int, call: ToolCall, answer: ToolAnswer | None, seconds: float) -> None:
-        """Write down what came of a tool call that the reply of an exchange asked for."""
-        with self._lock:
-            self._write("", tool_to_document(exchange, call, answer, seconds), mode="a")
-
-    def _write(self, header: str, content: Mapping[str, Any], mode: str) -> None:
-        if self.warnings:
-            return
-        try:
-            text = header + format_document(content)
-            with self._path.open(mode, encoding="utf-8", newline="\n") as file:
-                file.write(text)
-            self._whole_size += len(text.encode())
-        except Exception as error:  # noqa: BLE001 - a full disk, or values that the format has no words for
-            reason = getattr(error, "strerror", None) or summarize_error(error)
-            self.warnings.append(
-                f"The recording {self._path} is incomplete, since it could not be written: {reason}. The run went on; "
-                f"to replay it, record anew."
-            )
-            self._mark_incomplete()
-
-    def _mark_incomplete(self) -> None:
-        """Cut off what is not whole, and say so in place, which needs no room; where that fails, leave no recording."""
-        try:
-            with self._path.open("r+b") as file:
-                file.truncate(self._whole_size)
-                file.seek(HEADER.encode().index(COMPLETE))
-                file.write(INCOMPLETE)
-            is_marked = self._whole_size > 0
-        except OSError:
-            is_marked = False
-        if not is_marked and self._path.is_file():
-            with suppress(OSError):
-                self._path.unlink()
 
 
 class RecordingSource:
-    """A `ChatSource` that passes on to another, and writes every exchange to a file.
-
-    The file is begun when the first model is ready, so that a run which never gets there leaves an older recording as
-    it is.
+    """A `ChatSource` that passes on to another, and writes every exchange down.
 
     Args:
         source: the models.
-        path: of the file; ``~`` is the home folder.
-
-    Raises:
-        ValidationError: there can be no file, or there is one which is no recording.
+        log: where it is written.
     """
 
-    def __init__(self, source: ChatSource, path: str | os.PathLike[str]) -> None:
+    def __init__(self, source: ChatSource, log: ExchangeLog) -> None:
         self._source = source
-        self._file = RecordingWriter(_check_path(Path(path).expanduser().absolute()))
+        self._log = log
 
     @property
     def warnings(self) -> Sequence[str]:
         """What could not be written, beside what the source warns of."""
-        return (*self._source.warnings, *self._file.warnings)
+        return (*self._source.warnings, *self._log.warnings)
+
+    @property
+    def has_reviews(self) -> bool:
+        """As the source that is recorded has it."""
+        return self._source.has_reviews
+
+    async def review(self, request: ReviewRequest, ask: Callable[[], Awaitable[ReviewAnswer]]) -> ReviewAnswer:
+        """Get the answer as the source that is recorded does; it is written down before anybody acts on it."""
+        started = time.monotonic()
+        outcome: ReviewAnswer | Exception | None = None
+        try:
+            answer: ReviewAnswer = await self._source.review(request, ask)
+            outcome = answer
+        except Exception as error:
+            outcome = error
+            raise
+        finally:
+            self._log.add_review(request, outcome, time.monotonic() - started)
+        return answer
 
     def check(self, llm: Any) -> None:
         """Check as the source that is recorded does."""
@@ -148,8 +72,8 @@ class RecordingSource:
         """Make a port of the source's, which writes down what goes through it."""
         port = await self._source.prepare(llm, notice)
         info, name = PortInfo.from_port(port), to_recorded_name(llm)
-        self._file.add_model(name, info)
-        return RecordingPort(**info.to_attributes(), port=port, llm=name, file=self._file)
+        self._log.add_model(name, info)
+        return RecordingPort(**info.to_attributes(), port=port, llm=name, log=self._log)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,14 +82,14 @@ class RecordingPort(PortInfo):
 
     port: ChatPort
     llm: str
-    file: RecordingWriter
+    log: ExchangeLog
 
     def open(
         self, system: str, user: str, tools: Sequence[ToolSpec] = (), schema: Mapping[str, Any] | None = None
     ) -> RecordingConversation:
         """Begin a conversation."""
-        request = request_to_document(self.llm, system, user, tools, schema)
-        return RecordingConversation(self.port, self.port.open(system, user, tools, schema), request, self.file)
+        request = PendingRequest(opening=(self.llm, system, user, tuple(tools), schema))
+        return RecordingConversation(self.port, self.port.open(system, user, tools, schema), request, self.log)
 
     def classify(self, error: Exception) -> Fault:
         """Classify as the recorded port does."""
@@ -175,47 +99,73 @@ class RecordingPort(PortInfo):
 class RecordingConversation:
     """A `Conversation` that is written down: its beginning once, then what each exchange adds."""
 
-    def __init__(
-        self, port: ChatPort, conversation: Conversation, request: dict[str, Any], file: RecordingWriter
-    ) -> None:
+    def __init__(self, port: ChatPort, conversation: Conversation, request: PendingRequest, log: ExchangeLog) -> None:
         self._port = port
         self._conversation = conversation
         self._request = request
-        self._file = file
+        self._log = log
         self._last_exchange = 0
         self._answers: dict[str, str | None] = {}
 
     def add_tool_result(self, call: ToolCall, text: str) -> None:
         """Append the answer to a tool call."""
         self._conversation.add_tool_result(call, text)
-        result = result_to_document(call, text)
-        if self._answers.pop(call.id, None) == text:
-            del result["text"]  # written with the call
-        self._request.setdefault("results", []).append(result)
+        is_written_with_call = self._answers.pop(call.id, None) == text
+        self._request.results.append((call, None if is_written_with_call else text))
 
     def add_user_message(self, text: str) -> None:
         """Append what is said to the model after its last reply."""
         self._conversation.add_user_message(text)
-        self._request["user"] = mask(text)
+        self._request.user = text
 
     async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
         """Run the tool; its answer is written down before the model sees it."""
         started = time.monotonic()
         answer = None
         try:
-            answer = await run()
+            answer = await self._conversation.run_tool(call, run)
         finally:
-            self._file.add_tool(self._last_exchange, call, answer, time.monotonic() - started)
+            self._log.add_tool(self._last_exchange, call, answer, time.monotonic() - started)
         # Where a model gives one id to two calls, what was answered is written with the results, too.
         self._answers[call.id] = None if call.id in self._answers else answer.text
         return answer
+
+    def add_reply(self, reply: ModelReply, *, exchange: int | None = None) -> None:
+        """Append a reply of an earlier run.
+
+        Args:
+            reply: as it was.
+            exchange: its number, where it is written down already.
+        """
+        self._conversation.add_reply(reply)
+        if exchange is None:
+            exchange = self._log.add_exchange(self._request, reply, (), 0.0)
+        else:
+            self._log.note_reply(exchange)
+        self._note_reply(exchange)
+
+    def take_kept_reply(self) -> ModelReply | None:
+        """Take the reply that the conversation which is recorded has already; it is written down, too."""
+        self._log.note_request()
+        reply = self._conversation.take_kept_reply()
+        if reply is not None:
+            self._note_reply(self._log.add_exchange(self._request, reply, (), 0.0))
+        return reply
+
+    def _note_reply(self, exchange: int) -> None:
+        self._last_exchange = exchange
+        self._request = PendingRequest(continues=exchange)
 
     def input_bound(self) -> int:
         """Tell what the conversation that is recorded tells."""
         return self._conversation.input_bound()
 
     async def reply(
-        self, on_token: Callable[[str], None] | None = None, *, max_tokens: int | None = None
+        self,
+        on_token: Callable[[str], None] | None = None,
+        *,
+        max_tokens: int | None = None,
+        check_sending: Callable[[], None] | None = None,
     ) -> ModelReply:
         """Ask for the next reply; it is written down before anybody sees it, and so is a failure."""
         pieces: list[str] = []
@@ -228,38 +178,22 @@ class RecordingConversation:
         started = time.monotonic()
 
         def write(outcome: Outcome) -> int:
-            return self._file.add_exchange(self._request, outcome, pieces, time.monotonic() - started)
+            return self._log.add_exchange(self._request, outcome, pieces, time.monotonic() - started)
 
         try:
-            reply = await self._conversation.reply(None if on_token is None else take_piece, max_tokens=max_tokens)
+            reply = await self._conversation.reply(
+                None if on_token is None else take_piece, max_tokens=max_tokens, check_sending=check_sending
+            )
         except Exception as error:
-            self._request = {"repeats": write(_to_failed_request(error, self._port.classify(error)))}
+            self._request = PendingRequest(repeats=write(_to_failed_request(error, self._port.classify(error))))
             raise
         except BaseException:
             write(CancelledRequest())
+            self._request = self._request.copy()  # it may be made again, and grow
             raise
-        self._last_exchange = write(reply)
-        self._request = {"continues": self._last_exchange}
+        self._note_reply(write(reply))
         return reply
 
 
 def _to_failed_request(error: Exception, fault: Fault) -> FailedRequest:
     return FailedRequest(type(error).__name__, get_message(error), fault)
-
-
-def _check_path(file: Path) -> Path:
-    """Give back a path at which a recording can be made.
-
-    Raises:
-        ValidationError: it is none.
-    """
-    if file.is_dir():
-        raise ValidationError(f"The recording {file} is a folder. Name a file in it.")
-    if not file.parent.is_dir():
-        raise ValidationError(f"The recording {file} has no place: there is no folder {file.parent}. Make it first.")
-    try:
-        if file.exists() and file.stat().st_size and not is_recording(file):
-            raise ValidationError(f"{file} is no recording, and would be overwritten. Record to another file.")
-    except OSError as error:
-        raise ValidationError(f"The recording {file} can't be made: {error.strerror}.") from error
-    return file

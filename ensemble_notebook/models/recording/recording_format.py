@@ -42,6 +42,17 @@ class InlineValue:
     value: Any
 
 
+def to_plain(value: Any) -> Any:
+    """Convert a document to values of JSON, for those who don't mind how it is laid out; what is none becomes text."""
+    if value is None or isinstance(value, str | int | float):  # nearly all are
+        return value
+    if isinstance(value, InlineValue):
+        return to_plain(value.value)
+    if isinstance(value, Mapping):
+        return {str(name): to_plain(each) for name, each in value.items()}
+    return [to_plain(each) for each in value] if isinstance(value, list | tuple) else str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One document of a file, as it was read. Lines count from 1."""

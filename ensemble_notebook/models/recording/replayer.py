@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
 from ensemble_notebook.domain.outputs.metrics import NO_USAGE
 from ensemble_notebook.domain.outputs.secrets import protect
 from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolAnswer, ToolCall, ToolSpec
@@ -59,6 +60,7 @@ class ReplaySource:
 
     def __init__(self, path: str | os.PathLike[str], *, pace: float = 0.0, runs_tools: bool = False) -> None:
         self._answers = RecordedAnswers(Path(path).expanduser().absolute())
+        self._is_live = runs_tools
         self._runs_tools = runs_tools or not self._answers.has_tool_answers
         self._pace = pace
 
@@ -66,6 +68,30 @@ class ReplaySource:
     def warnings(self) -> Sequence[str]:
         """None: what is wrong with a recording is an error."""
         return ()
+
+    @property
+    def has_reviews(self) -> bool:
+        """Whether it answers reviews: in the recorded run somebody was asked, and nobody is to be asked now."""
+        return self._answers.has_reviews and not self._is_live
+
+    async def review(self, request: ReviewRequest, ask: Callable[[], Awaitable[ReviewAnswer]]) -> ReviewAnswer:
+        """Give what the reviewer decided in the recording.
+
+        Raises:
+            ReplayError: the recording has another question, or no answer.
+            ReviewTimeoutError, ReplayedError: as then.
+        """
+        if not self.has_reviews:
+            return await ask()
+        recorded = self._answers.take_review(request)
+        if recorded.outcome is None:
+            await asyncio.sleep(recorded.seconds + _PATIENCE_S)
+            raise ReplayError(
+                f"The {recorded.question.title} of the recording {self._answers.path} has no answer: the run was "
+                f"stopped after {recorded.seconds:g} s. {describe_remedy(self._answers.path)}"
+            )
+        await asyncio.sleep(recorded.seconds * self._pace)
+        return recorded.give(request)
 
     def check(self, llm: Any) -> None:
         """Check whether a spec is one. Keys, files and servers need not be there.
@@ -167,6 +193,15 @@ class ReplayConversation:
         self._request = (*self._request, to_user_part(text))
         self._bound += _bound_message_tokens(text)
 
+    def add_reply(self, reply: ModelReply) -> None:
+        """Append a reply: what the recording has given, or what the model gave in an earlier run."""
+        self._request = (*self._request, *to_reply_parts(reply))
+        calls = [{"name": each.name, "args": each.arguments, "id": each.id} for each in reply.tool_calls]
+        self._bound += _bound_message_tokens(reply.text, tool_calls=[each | {"type": "tool_call"} for each in calls])
+
+    def take_kept_reply(self) -> None:
+        """Take none: a recording answers as a model does."""
+
     async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
         """Give what the tool answered in the recording.
 
@@ -192,6 +227,7 @@ class ReplayConversation:
         on_token: Callable[[str], None] | None = None,
         *,
         max_tokens: int | None = None,  # noqa: ARG002 - depends on what others had spent by then: no part of the request
+        check_sending: Callable[[], None] | None = None,  # noqa: ARG002 - nothing is sent
     ) -> ModelReply:
         """Give what came of the same request in the recording: its reply, or its failure.
 
@@ -211,11 +247,7 @@ class ReplayConversation:
             case ModelReply() as reply:
                 self._last_exchange = exchange.number
                 await _stream_pieces(exchange.pieces or (reply.text,), seconds, on_token)
-                self._request = (*self._request, *to_reply_parts(reply))
-                calls = [{"name": each.name, "args": each.arguments, "id": each.id} for each in reply.tool_calls]
-                self._bound += _bound_message_tokens(
-                    reply.text, tool_calls=[each | {"type": "tool_call"} for each in calls]
-                )
+                self.add_reply(reply)
                 return reply
 
     def _describe_stopped(self, what: str, missing: str, seconds: float) -> str:

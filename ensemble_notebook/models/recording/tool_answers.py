@@ -27,12 +27,14 @@ class RecordedTool:
         call: as the tool got it.
         answer: None where nobody waited for it any longer.
         seconds: how long the tool took.
+        is_masked: whether a secret was masked in the answer, so that it is not what the tool said.
     """
 
     exchange: int
     call: ToolCall
     answer: ToolAnswer | None
     seconds: float
+    is_masked: bool = False
 
     @property
     def part(self) -> RequestPart:
@@ -52,7 +54,9 @@ def tool_to_document(exchange: int, call: ToolCall, answer: ToolAnswer | None, s
         document["stopped"] = True
     else:
         document["outcome"] = answer.outcome.value
-        document["answer"] = mask(answer.text)
+        document["answer"] = text = mask(answer.text)
+        if text != answer.text:
+            document["masked"] = True
         if answer.value is not None:
             document["value"] = InlineValue(mask_json(answer.value))
         if answer.warning:
@@ -78,6 +82,7 @@ def tool_from_document(document: Mapping[str, Any]) -> RecordedTool:
         call=ToolCall(id=call_id, name=name, arguments=document["arguments"]),
         answer=answer,
         seconds=read_seconds(document, "seconds"),
+        is_masked=bool(document.get("masked")),
     )
 
 

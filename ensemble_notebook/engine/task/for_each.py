@@ -1,0 +1,275 @@
+"""Works on a task that runs once for each item of a list (E53): finds the items, has each done, joins their outputs.
+
+What an item is given and goes through is that of any task, and no business of this module; nor is when it may begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from dataclasses import replace
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy
+from ensemble_notebook.domain.definitions.item_list import Items, NoListError, describe_count, list_items
+from ensemble_notebook.domain.definitions.templates import ItemTemplate
+from ensemble_notebook.domain.events import ItemsListed, Warned
+from ensemble_notebook.domain.outputs.task_output import Failure, TaskOutput
+from ensemble_notebook.domain.planning.graph import TaskNode
+from ensemble_notebook.domain.planning.known_items import find_excess
+from ensemble_notebook.engine.events.event_stream import SpanEmitter
+from ensemble_notebook.engine.lifecycle.task_abandonment import (
+    PartialOutputKept,
+    PreviousOutputKept,
+    TaskAbandoned,
+    abandonment_in,
+)
+from ensemble_notebook.engine.lifecycle.task_lifecycle import run_unplanned_task
+from ensemble_notebook.engine.review.task_gates import TaskGates
+from ensemble_notebook.engine.specs.resolved_task import ResolvedTask
+from ensemble_notebook.engine.specs.revision import Revision
+from ensemble_notebook.engine.specs.run_spec import RunSpec
+from ensemble_notebook.engine.task.item_tasks import ItemPlaces, ItemTasks
+from ensemble_notebook.engine.task.task_reuse import TaskReuse
+from ensemble_notebook.engine.task.task_work import NO_MEMORY, TaskWork
+from ensemble_notebook.errors import BudgetExceededError, EnsembleError, ItemsFailedError, mask_error, summarize_error
+
+_LONGEST_LABEL: Final = 60
+_MOST_NAMED: Final = 5
+_QUOTED: Final = 200
+
+Templates = tuple[ItemTemplate, ItemTemplate]  # of description and expected output
+RunTask = Callable[[ResolvedTask, SpanEmitter], Awaitable[TaskOutput]]
+
+
+class ForEachRunner:
+    """Runs the tasks of one run that run for each item.
+
+    Args:
+        spec: the run.
+        gates: where people are asked, once for the whole.
+        reuse: keeps what each item leaves.
+        revisions: of the tasks that are not at their first attempt.
+        places: where items get their places.
+        run_task: does what there is to do for one item.
+    """
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        gates: TaskGates,
+        reuse: TaskReuse,
+        revisions: MutableMapping[TaskNode, Revision],
+        places: ItemPlaces,
+        run_task: RunTask,
+    ) -> None:
+        self._known_items = spec.items
+        self._inputs = spec.inputs
+        self._is_partial = spec.error_strategy is ErrorStrategy.PARTIAL
+        self._goes_on = spec.error_strategy is not ErrorStrategy.FAIL_FAST
+        self._gates = gates
+        self._reuse = reuse
+        self._revisions = revisions
+        self._places = places
+        self._run_task = run_task
+        self._previous: dict[TaskNode, Mapping[str, TaskOutput]] = {}
+
+    async def run(self, resolved: ResolvedTask, span: SpanEmitter) -> TaskOutput:
+        """The output of a task, made of what its items put out.
+
+        Raises:
+            PartialOutputKept: it was to end before all items were done; its cause says why.
+            ItemsFailedError: items failed.
+            EnsembleError: there are no items to run for, or too many.
+            Exception: whatever a review of the whole raised.
+        """
+        items = self._find_items(resolved)
+        span.emit(ItemsListed, count=len(items))
+        if not items:
+            span.emit(Warned, message=f"Task {resolved.node.name!r} has no items to run for.")
+        asked = await self._gates.ask_before(resolved, span) if self._gates.is_open else resolved
+        work = TaskWork(asked, NO_MEMORY, span, self._revisions)
+        templates = self._make_templates(asked, is_edited=asked is not resolved)
+        output, feedback = await self._attempt(work, items, templates)
+        while feedback is not None:
+            work.send_back("review", feedback, output.raw)
+            try:
+                output, feedback = await self._attempt(work, items, templates)
+            except (TaskAbandoned, BudgetExceededError) as stop:
+                raise PreviousOutputKept(output) from stop
+            except PartialOutputKept as stop:
+                raise PartialOutputKept(output) from stop.__cause__
+        return output
+
+    def _find_items(self, resolved: ResolvedTask) -> Items:
+        """The items: those that were known before the run, else those of the output that has them."""
+        node, source = resolved.node, resolved.item_source
+        if source is None:
+            given = node.task.for_each
+            return given if isinstance(given, Items) else self._known_items[node.index]
+        try:
+            items = list_items(source.raw if source.parsed_output is None else source.parsed_output)
+        except NoListError as error:
+            quoted = source.raw if len(source.raw) <= _QUOTED else f"{source.raw[: _QUOTED - 3]}..."
+            quote = "" if source.parsed_output is None else f": {quoted!r}"  # a text is quoted by now
+            message = f"Task {node.name!r} runs for each item of {source.name!r}, whose output {error}{quote}."
+            raise EnsembleError(message) from None
+        if (fault := find_excess(node, items)) is not None:
+            raise EnsembleError(f"{fault} Raise it, or let {source.name!r} put out fewer.")
+        return items
+
+    async def _attempt(self, work: TaskWork, items: Items, templates: Templates) -> tuple[TaskOutput, str | None]:
+        """The joined output, and the feedback with which a review wants it to be redone, or None."""
+        output = await self._run_items(work, items, templates)
+        self._previous[work.node] = {each.name: each for each in output.item_outputs}
+        if not self._gates.is_open:
+            return output, None
+        reviewed, feedback = await self._gates.ask_after(work.resolved, output, work.span)
+        if reviewed is not output:  # what a person wrote is the output now, and no list of what was there
+            reviewed = replace(reviewed, parsed_output=None)
+        return reviewed, feedback
+
+    async def _run_items(self, work: TaskWork, items: Items, templates: Templates) -> TaskOutput:
+        node, job = work.node, _ItemWork(self, work, items, templates)
+        tasks = ItemTasks(node.index, len(items), job.begin, self._may_go_on, self._places)
+        try:
+            await tasks.run()
+        except asyncio.CancelledError as stopped:
+            if tasks.outputs:
+                raise PartialOutputKept(_join(work, items, tasks.outputs)) from stopped
+            raise
+        stop = next((each for each in map(abandonment_in, tasks.errors.values()) if each is not None), None)
+        if stop is None and tasks.reason is not None:
+            stop = TaskAbandoned(f"{len(tasks.outputs)} of its {describe_count(len(items))} are done; {tasks.reason}")
+        if stop is not None:
+            if tasks.outputs:
+                raise PartialOutputKept(_join(work, items, tasks.outputs)) from stop
+            raise stop
+        failures = [
+            Failure(name=job.name_item(number), agent_role=node.role, error=mask_error(error), item_of=node.name)
+            for number, error in sorted(tasks.errors.items())
+        ]
+        output = _join(work, items, tasks.outputs, failures)
+        if failures and (not self._is_partial or not tasks.outputs):
+            first = next(iter(tasks.errors.values()))
+            message = _describe_failures(failures, len(items))
+            raise ItemsFailedError(message, failures=failures, item_outputs=output.item_outputs) from first
+        return output
+
+    def _may_go_on(self, error: BaseException) -> bool:
+        """Whether other items still begin after one that ended with this error."""
+        return self._goes_on and abandonment_in(error) is None and not isinstance(error, asyncio.CancelledError)
+
+    async def run_item(
+        self, resolved: ResolvedTask, work: TaskWork, queued_s: float, fault: Exception | None
+    ) -> TaskOutput:
+        """One item, as a task in a span of its own, kept for later runs once it is done."""
+        node = resolved.node
+        span = work.span.task_child(node.name, work.span.phase)
+        doing = self._run_task(resolved, span) if fault is None else _fail(fault)
+        output = await run_unplanned_task(
+            span, doing, agent=node.role, description=resolved.description, queued_s=queued_s
+        )
+        self._reuse.keep(node, output)
+        return output
+
+    def find_previous(self, node: TaskNode, name: str) -> TaskOutput | None:
+        """What an item put out at the attempt before."""
+        return self._previous.get(node, {}).get(name)
+
+    def _make_templates(self, resolved: ResolvedTask, *, is_edited: bool) -> Templates:
+        """What an item is asked and expected to put out; the former may have been edited by a person."""
+        task = resolved.node.task
+        if is_edited:
+            return ItemTemplate(resolved.description, {}), ItemTemplate(task.expected_output, self._inputs)
+        return ItemTemplate(task.description, self._inputs), ItemTemplate(task.expected_output, self._inputs)
+
+
+class _ItemWork:
+    """Makes the work of each item at an attempt of its task."""
+
+    def __init__(self, runner: ForEachRunner, work: TaskWork, items: Items, templates: Templates) -> None:
+        self._runner = runner
+        self._work = work
+        self._items = items
+        self._description, self._expected_output = templates
+        self._ready_at_s = work.span.stream.offset_s()
+
+    def name_item(self, number: int) -> str:
+        """The name of an item, by which traces, outputs and failures know it."""
+        return f"{self._work.node.name}[{number}]"
+
+    def begin(self, number: int) -> Coroutine[Any, Any, TaskOutput]:
+        """The work of an item that has its place now."""
+        return self._run(number, queued_s=self._work.span.stream.offset_s() - self._ready_at_s)
+
+    async def _run(self, number: int, queued_s: float) -> TaskOutput:
+        work, item = self._work, self._items[number]
+        node = replace(work.node, name=self.name_item(number))
+        description, expected_output, fault = work.resolved.description, work.resolved.expected_output, None
+        try:
+            description, expected_output = self._description.fill(item), self._expected_output.fill(item)
+        except Exception as error:  # noqa: BLE001 - the item is anybody's, and so is how it is written
+            why = str(error) if isinstance(error, LookupError) else summarize_error(error)
+            fault = EnsembleError(f"The texts of {node.name!r} can't be filled in: {why}")
+        resolved = replace(
+            work.resolved,
+            node=node,
+            description=description,
+            expected_output=expected_output,
+            revision=self._revise(node, description),
+            is_item=True,
+            item=item,
+        )
+        return await self._runner.run_item(resolved, work, queued_s, fault)
+
+    def _revise(self, node: TaskNode, description: str) -> Revision:
+        """Where the item stands: with the feedback that the whole was given, and what the item itself put out last."""
+        revision = self._work.revision
+        if revision.attempt == 1:
+            return revision
+        previous = self._runner.find_previous(self._work.node, node.name)
+        is_same = previous is not None and previous.task_description == description
+        return replace(revision, previous=previous.raw if previous is not None and is_same else None)
+
+
+def _join(
+    work: TaskWork, items: Items, outputs: Mapping[int, TaskOutput], failures: list[Failure] | None = None
+) -> TaskOutput:
+    """The output of a task from those of its items, in their order."""
+    numbers = sorted(outputs)
+    done = [outputs[number] for number in numbers]
+    texts = [
+        f"### {each.name}{_label(items[number])}\n\n{each.raw}" for number, each in zip(numbers, done, strict=True)
+    ]
+    return TaskOutput(
+        name=work.node.name,
+        raw="\n\n".join(texts),
+        task_description=work.resolved.description,
+        agent_role=work.node.role,
+        completed_at=work.span.stream.now(),
+        duration=work.span.timer.duration,
+        tool_call_count=sum(each.tool_call_count for each in done),
+        parsed_output=[each.raw if each.parsed_output is None else each.parsed_output for each in done],
+        from_fallback=any(each.from_fallback for each in done),
+        declared_role=work.span.stream.find_declared_role(work.node.role),
+        item_outputs=tuple(done),
+        item_failures=tuple(failures or ()),
+    )
+
+
+def _label(item: Any) -> str:
+    """What tells a reader which item a heading is about, where it is short enough to say."""
+    text = str(item) if isinstance(item, str | int | float) and not isinstance(item, bool) else ""
+    return f": {text}" if text.strip() and "\n" not in text and len(text) <= _LONGEST_LABEL else ""
+
+
+def _describe_failures(failures: list[Failure], count: int) -> str:
+    told = "; ".join(f"{each.name} ({summarize_error(each.error).rstrip('.')})" for each in failures[:_MOST_NAMED])
+    more = f"; and {len(failures) - _MOST_NAMED} more" if len(failures) > _MOST_NAMED else ""
+    return f"{len(failures)} of {describe_count(count)} failed: {told}{more}."
+
+
+async def _fail(error: Exception) -> TaskOutput:
+    """In place of the work of an item that can't be begun."""
+    raise error
