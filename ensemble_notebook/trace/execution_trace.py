@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, SpanStatus
@@ -18,15 +18,27 @@ from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.events.masked_event import mask_event
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
+from ensemble_notebook.domain.seams.views import make_mime_bundle
 from ensemble_notebook.domain.wording import format_duration
-from ensemble_notebook.errors import Pickled, did_you_mean
+from ensemble_notebook.errors import Pickled, ValidationError, did_you_mean
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.run_parts import RunParts
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.task_traces import PhaseTrace, TaskTrace
 
 if TYPE_CHECKING:
+    from ensemble_notebook.trace.comparison.run_diff import RunDiff
     from ensemble_notebook.trace.frames import Frames
+    from ensemble_notebook.trace.plots.plots import Plots
+    from ensemble_notebook.trace.prediction.what_if import Prediction
+
+
+class HasTrace(Protocol):
+    """The output of a run."""
+
+    @property
+    def trace(self) -> ExecutionTrace:
+        """Of the run."""
 
 
 class ExecutionTrace(Pickled):
@@ -53,7 +65,12 @@ class ExecutionTrace(Pickled):
 
     @classmethod
     def from_events(cls, events: Iterable[Event], cost: CostConfiguration | None = None) -> ExecutionTrace:
-        """The trace of these events. Costs nothing yet: they are folded at first use."""
+        """Make the trace of these events. They are folded when something is first read.
+
+        Args:
+            events: of one run, in order.
+            cost: own rates; None: the public price list.
+        """
         return cls(events, cost)
 
     @cached_property
@@ -65,6 +82,21 @@ class ExecutionTrace(Pickled):
     def fold(self) -> TraceFold:
         """The events, folded. For views; not to be added to."""
         return TraceFold.from_events(self._events, self.cost, self._prices)
+
+    def take_fold(self, fold: TraceFold) -> bool:
+        """Use a fold that was made of these events while they came, unless it lacks some of them.
+
+        Args:
+            fold: made with the same rates; nothing may be added to it any more.
+
+        Returns:
+            Whether it is used.
+        """
+        with fold.lock:
+            is_whole = fold.count == len(self._events) and self._prices is None
+        if is_whole:
+            vars(self).setdefault("fold", fold)
+        return is_whole
 
     @property
     def run_id(self) -> str:
@@ -158,10 +190,13 @@ class ExecutionTrace(Pickled):
         return self._parts.phases
 
     def task(self, name: str) -> TaskTrace:
-        """The part of one task, of the plan or delegated.
+        """The part of the trace that belongs to one task.
+
+        Args:
+            name: of a task of the plan, or of a delegated one.
 
         Raises:
-            KeyError: no task has this name; says which one is nearest.
+            KeyError: no task has this name; suggests the nearest.
         """
         found = self._parts.find_task(name)
         if found is None:
@@ -175,6 +210,56 @@ class ExecutionTrace(Pickled):
 
         return Frames(self.fold, self._events)
 
+    def diff(self, other: ExecutionTrace | HasTrace) -> RunDiff:
+        """What changed from this run to the other one (T22): rows by path, and the texts that are not the same.
+
+        Args:
+            other: a trace, or an output; of any run, finished or not.
+
+        Raises:
+            ValidationError: it is neither.
+        """
+        from ensemble_notebook.trace.comparison.run_diff import RunDiff
+
+        trace = other if isinstance(other, ExecutionTrace) else getattr(other, "trace", None)
+        if not isinstance(trace, ExecutionTrace):
+            raise ValidationError(f"diff compares with an output or a trace, got {type(other).__name__}.")
+        return RunDiff(self.fold, trace.fold)
+
+    def what_if(
+        self,
+        *,
+        max_concurrency: int | None = None,
+        speedup: Mapping[str, float] | None = None,
+        drop_waits: bool | str | Iterable[str] = False,
+    ) -> Prediction:
+        """Predict how long the run would have taken under other conditions (T23).
+
+        Its schedule is carried out again, with the same tasks, dependencies and durations but for what is changed.
+
+        Args:
+            max_concurrency: the most tasks that run at the same time; None: as in the run.
+            speedup: factors by which a task, by its name, or a kind of span (``"llm"``, ``"tool"``, ...) is faster; 2
+                is twice as fast. For a task, the factor divides its time and that of all spans in it. For a kind, it
+                divides the own time of its spans: a tool without what it delegates, a model call without waits and
+                back-off.
+            drop_waits: True for all waits, or the names of those that would have taken no time: ``"rate_limit"``,
+                ``"budget"``, ``"backoff"``, ``"review"``.
+
+        Raises:
+            ValidationError: the run has not ended, or has no task, kind or wait of that name; suggests the nearest.
+        """
+        from ensemble_notebook.trace.prediction.what_if import predict
+
+        return predict(self.fold, max_concurrency, speedup, drop_waits)
+
+    @property
+    def plot(self) -> Plots:
+        """Ready figures, where Altair is installed: tokens, cost, waterfall, concurrency (T26)."""
+        from ensemble_notebook.trace.plots.plots import Plots
+
+        return Plots(self.frames)
+
     @cached_property
     def _parts(self) -> RunParts:
         return RunParts(self.fold)
@@ -186,22 +271,52 @@ class ExecutionTrace(Pickled):
         return to_document(self.fold, self._events, self._parts, self.cost)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it as JSON; gives the file. Folders are made; an older file is replaced once the new one is whole.
+        """Write the trace as JSON. Folders are made. An older file is replaced once the new one is complete.
+
+        Args:
+            path: of the file.
+
+        Returns:
+            The path of the file.
 
         Raises:
-            OSError: it can't be written.
+            OSError: the file can't be written.
         """
         from ensemble_notebook.trace.formats.trace_file import write_trace_file
 
         return write_trace_file(self.to_dict(), Path(path))
 
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write the trace to a file; the end of the name selects the format (T13).
+
+        ``.trace.json`` is what `save` writes, ``.html`` the timeline as one page that needs no network, ``.svg`` a
+        picture, ``.parquet`` the table of spans (needs pyarrow).
+
+        Args:
+            path: of the file.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            ValidationError: no format has this ending.
+            MissingPackageError: the format needs a package that is not installed.
+            OSError: the file can't be written; an older file is still there.
+        """
+        from ensemble_notebook.trace.run_files import export_trace
+
+        return export_trace(self, Path(path))
+
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ExecutionTrace:
-        """Read a trace that was saved here, or one that AgentEnsemble has written (T12).
+        """Read a trace that `save` or AgentEnsemble has written (T12).
+
+        Args:
+            path: of the file.
 
         Raises:
             OSError: there is no such file.
-            TraceFormatError: it is no trace, or not a whole one; names the place.
+            TraceFormatError: the file is no trace, or an incomplete one; names the place.
         """
         from ensemble_notebook.trace.formats.trace_file import read_trace_file
 
@@ -218,3 +333,6 @@ class ExecutionTrace(Pickled):
         """Name, status and size."""
         took = "" if self.duration is None else f", {format_duration(self.duration)}"
         return f"ExecutionTrace({self.name or self.run_id!r}, {self.status}, {len(self.tasks)} tasks{took})"
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return make_mime_bundle("trace", self)

@@ -40,10 +40,16 @@ class JsonTraceExporter:
         self.path: Path = Path(path)
 
     def export(self, trace: ExecutionTrace) -> Path:
-        """Write it; gives the file.
+        """Write a trace.
+
+        Args:
+            trace: of one run.
+
+        Returns:
+            The path of the file.
 
         Raises:
-            OSError: it can't be written.
+            OSError: the file can't be written.
         """
         return trace.save(self.path if self.path.suffix == ".json" else self.path / make_file_name(trace.run_id))
 

@@ -84,7 +84,7 @@ class Frames:
 
     @as_frame(LLM_CALLS)
     def llm_calls(self) -> Sequence[Span]:
-        return self._select_spans(SpanKind.LLM)
+        return [span for span in self._select_spans(SpanKind.LLM) if span.is_call]
 
     @as_frame(ATTEMPTS)
     def attempts(self) -> Sequence[Span]:

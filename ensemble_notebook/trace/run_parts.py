@@ -15,7 +15,8 @@ class RunParts:
     """The parts of one run, made from its fold.
 
     Attributes:
-        tasks: those of the plan, in order of declaration, those that never ran included (T1); then reviewers of phases.
+        tasks: those of the plan, in order of declaration, those that never ran included (T1); then reviewers of phases,
+            and items of tasks that run for each of a list.
         phases: in order of declaration, those that never ran included (T1); empty for a flat run.
     """
 

@@ -5,7 +5,6 @@ A part of a run that goes on, failed or was stopped has what was there by then; 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,6 +12,7 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 from ensemble_notebook.domain.definitions.enums import CaptureMode, PhaseStatus, SpanStatus, ToolOutcome
+from ensemble_notebook.domain.json_text import read_json
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
@@ -286,7 +286,7 @@ class TaskTrace(SpanView):
         since = 0
         for call, after in zip(calls, [*calls[1:], None], strict=False):
             earlier = [each for each in self.messages if after is None or each.seq < after.seq]
-            while earlier and earlier[-1].seq > call.seq and earlier[-1].role in ("system", "user"):
+            while earlier and earlier[-1].seq > call.seq and (earlier[-1].is_prompt or earlier[-1].is_earlier):
                 earlier.pop()
             if self.capture_mode is not CaptureMode.OFF:
                 since = max(
@@ -336,7 +336,7 @@ def _is_conversation_start(messages: Sequence[Message], place: int) -> bool:
 
 def _parse_arguments(text: str | None) -> Mapping[str, Any] | None:
     try:
-        value = json.loads(text or "")
+        value = read_json(text or "")
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

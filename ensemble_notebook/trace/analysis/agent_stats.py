@@ -25,9 +25,11 @@ class AgentStats:
 
     def __init__(self, agent: str, spans: Iterable[Span]) -> None:
         self.agent = agent
+        self.currency: str | None = None
         self._by_kind: defaultdict[SpanKind, list[Span]] = defaultdict(list)
         for span in spans:
-            if span.start_ms is not None:
+            self.currency = span.currency or self.currency
+            if span.start_ms is not None and (span.is_call or span.kind is not SpanKind.LLM):
                 self._by_kind[span.kind].append(span)
 
     def count_spans(self, kind: SpanKind) -> int:
@@ -51,6 +53,12 @@ class AgentStats:
         attempts = self._by_kind[SpanKind.ATTEMPT]
         known = [value for span in attempts if (value := getattr(span, name)) is not None]
         return sum(known) if known or not attempts else None
+
+    @property
+    def total_tokens(self) -> int | None:
+        """Input and output of its requests, as far as it is known."""
+        known = [each for name in ("input_tokens", "output_tokens") if (each := self.sum_tokens(name)) is not None]
+        return sum(known) if known else None
 
     @property
     def tool_wait_ms(self) -> float:
@@ -90,7 +98,7 @@ def _make_duration_columns(kind: SpanKind, what: str) -> tuple[Column, ...]:
 
 
 def _make_count_column(kind: SpanKind, what: str) -> Column:
-    return Column(f"{kind.value}_count", "Int64", what, methodcaller("count_spans", kind))
+    return Column(f"{kind.value}_count", "Int64", what, methodcaller("count_spans", kind), is_nullable=False)
 
 
 def _make_token_column(name: str, meaning: str) -> Column:
@@ -99,7 +107,7 @@ def _make_token_column(name: str, meaning: str) -> Column:
 
 AGENTS: Final = Table(
     "agent, by role; a fallback agent and a worker have their own part of a task. 'Handler' stands for all handlers",
-    Column("agent", "string", "role"),
+    Column("agent", "string", "role", is_nullable=False),
     (
         _make_count_column(SpanKind.TASK, "tasks that began, delegated ones included"),
         _make_count_column(SpanKind.LLM, "model calls"),
@@ -123,14 +131,16 @@ AGENTS: Final = Table(
             "share of its requests that were tried again",
             methodcaller("compute_rate", SpanKind.ATTEMPT, is_retried=True),
         ),
-        Column("tool_wait_ms", "Float64", "how long its turns waited for tools; side by side once"),
+        Column("tool_wait_ms", "Float64", "how long its turns waited for tools; side by side once", is_nullable=False),
         Column("tool_tokens", "Int64", "input and output of the calls that asked for tools; known part"),
         _make_token_column("input_tokens", "cached ones included"),
         _make_token_column("cache_read_tokens", "read from the provider's cache"),
         _make_token_column("output_tokens", "reasoning ones included"),
         _make_token_column("reasoning_tokens", "spent on reasoning"),
-        Column("cost", "Float64", "known part, in the run's currency"),
-        Column("cost_complete", "boolean", "False when the price of a request is unknown"),
+        Column("total_tokens", "Int64", "input and output; known part"),
+        Column("cost", "Float64", "known part, in currency"),
+        Column("cost_complete", "boolean", "False when the price of a request is unknown", is_nullable=False),
+        Column("currency", "category", "of the cost"),
     ),
 )
 
@@ -139,6 +149,6 @@ def collect_agent_stats(spans: Sequence[Span]) -> list[AgentStats]:
     """One per agent, in order of first appearance; agents that never began are there, too."""
     by_agent: defaultdict[str, list[Span]] = defaultdict(list)
     for span in spans:
-        if span.agent:
+        if span.agent and span.item_count is None:  # of a task with items, these are what the agent did
             by_agent[span.agent].append(span)
     return [AgentStats(agent, spans_of_agent) for agent, spans_of_agent in by_agent.items()]

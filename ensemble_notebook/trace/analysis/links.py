@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.trace.spans.handovers import Handover, find_contexts, find_delegated
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.table import Column, Table
+from ensemble_notebook.trace.tables.table import Column, Table, mark_known
 
 LinkKind = Literal["context", "dependency", "delegation", "delegation_return", "retry", "fallback"]
 
@@ -43,11 +44,15 @@ LINKS: Final = Table(
     "attempt to the next one) or fallback (from the last turn of an agent to the first one of its substitute)",
     None,
     (
-        Column("kind", "category", "as above"),
-        Column("src", "string", "span_id of where it begins", "source.span_id"),
-        Column("dst", "string", "span_id of where it ends", "target.span_id"),
-        Column("src_name", "category", "name of the span where it begins", "source.name"),
-        Column("dst_name", "category", "name of the span where it ends", "target.name"),
+        *mark_known(
+            (
+                Column("kind", "category", "as above"),
+                Column("src", "string", "span_id of where it begins", "source.span_id"),
+                Column("dst", "string", "span_id of where it ends", "target.span_id"),
+                Column("src_name", "category", "name of the span where it begins", "source.name"),
+                Column("dst_name", "category", "name of the span where it ends", "target.name"),
+            )
+        ),
         Column("characters", "Int64", "length of the text that was handed over; NA where there was none"),
         Column("tokens", "Int64", "of that text, where a model wrote it and its provider counted"),
     ),
@@ -59,10 +64,10 @@ def find_links(spans: list[Span]) -> Iterator[Link]:
     ran = [span for span in spans if span.start_ms is not None]
     tasks = [span for span in ran if span.kind is SpanKind.TASK]
     tokens = _count_output_tokens(ran)
-    yield from _find_contexts(tasks, tokens)
+    yield from _to_links(find_contexts(tasks), tokens)
     yield from _find_waits(tasks)
     yield from _find_waits([span for span in ran if span.kind is SpanKind.PHASE])
-    yield from _find_delegations(tasks, tokens)
+    yield from _to_links(find_delegated(tasks), tokens)
     yield from _find_retries(ran)
 
 
@@ -85,15 +90,6 @@ def _find_task(span: Span) -> Span | None:
     return around
 
 
-def _find_contexts(tasks: list[Span], tokens: dict[str, int | None]) -> Iterator[Link]:
-    by_name = {task.name: task for task in tasks if task.is_planned}
-    for task in tasks:
-        for name in task.context:
-            if (source := by_name.get(name)) is not None and source.output is not None:
-                size = tokens.get(source.span_id)
-                yield Link(kind="context", source=source, target=task, text=source.output, tokens=size)
-
-
 def _find_waits(nodes: list[Span]) -> Iterator[Link]:
     """Between tasks, or between phases."""
     by_name = {
@@ -105,15 +101,10 @@ def _find_waits(nodes: list[Span]) -> Iterator[Link]:
                 yield Link(kind="dependency", source=by_name[name], target=node)
 
 
-def _find_delegations(tasks: list[Span], tokens: dict[str, int | None]) -> Iterator[Link]:
-    for work in tasks:
-        asked = work.parent
-        if asked is None or asked.kind is not SpanKind.DELEGATION or asked.parent is None:
-            continue
-        yield Link(kind="delegation", source=asked.parent, target=work, text=asked.input)
-        if asked.output is not None:
-            size = tokens.get(work.span_id)
-            yield Link(kind="delegation_return", source=work, target=asked.parent, text=asked.output, tokens=size)
+def _to_links(handovers: Iterable[Handover], tokens: dict[str, int | None]) -> Iterator[Link]:
+    for each in handovers:
+        size = None if each.author is None else tokens.get(each.author.span_id)
+        yield Link(kind=each.kind, source=each.source, target=each.target, text=each.text, tokens=size)
 
 
 def _find_retries(ran: list[Span]) -> Iterator[Link]:

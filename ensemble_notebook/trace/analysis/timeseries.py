@@ -13,7 +13,8 @@ from ensemble_notebook.trace.analysis.activity import find_latest_ms, list_times
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table
+from ensemble_notebook.trace.tables.column_parts import UTC_TIME
+from ensemble_notebook.trace.tables.table import Column, Table, mark_known
 
 _BINS: Final = 100
 _LEAST_MS: Final = 1.0
@@ -26,6 +27,7 @@ class TimeBin:
 
     start_ms: float
     time: datetime
+    currency: str
     tasks: float = 0.0
     llm_requests: float = 0.0
     tools: float = 0.0
@@ -42,18 +44,21 @@ TIMESERIES: Final = Table(
     "bin of equal length. In flight is the average over the bin. Tokens and cost of a request are spread evenly over "
     "the time that it took, so that sums over all bins are those of the run",
     Column("start_ms", "Float64", "start of the bin, since the run started"),
-    (
-        Column("time", UTC_TIME, "start of the bin"),
-        Column("tasks", "Float64", "tasks in flight, delegated ones included"),
-        Column("llm_requests", "Float64", "requests to models in flight"),
-        Column("tools", "Float64", "tool calls in flight"),
-        Column("reviews", "Float64", "reviews that waited for an answer"),
-        Column("input_tokens", "Float64", "cached ones included; known part"),
-        Column("cache_read_tokens", "Float64", "the part read from the provider's cache"),
-        Column("output_tokens", "Float64", "reasoning ones included; known part"),
-        Column("reasoning_tokens", "Float64", "the part spent on reasoning"),
-        Column("cost", "Float64", "in the run's currency; known part"),
-        Column("cumulative_cost", "Float64", "cost of this bin and all before"),
+    mark_known(
+        (
+            Column("time", UTC_TIME, "start of the bin"),
+            Column("tasks", "Float64", "tasks in flight, delegated ones included"),
+            Column("llm_requests", "Float64", "requests to models in flight"),
+            Column("tools", "Float64", "tool calls in flight"),
+            Column("reviews", "Float64", "reviews that waited for an answer"),
+            Column("input_tokens", "Float64", "cached ones included; known part"),
+            Column("cache_read_tokens", "Float64", "the part read from the provider's cache"),
+            Column("output_tokens", "Float64", "reasoning ones included; known part"),
+            Column("reasoning_tokens", "Float64", "the part spent on reasoning"),
+            Column("cost", "Float64", "in the run's currency; known part"),
+            Column("cumulative_cost", "Float64", "cost of this bin and all before"),
+            Column("currency", "category", "of the cost"),
+        )
     ),
 )
 
@@ -82,7 +87,11 @@ def compute_timeseries(fold: TraceFold, dt: float | timedelta | None = None) -> 
     bin_ms = _to_bin_ms(dt, wall_ms)
     count = max(1, math.ceil(wall_ms / bin_ms))
     bins = [
-        TimeBin(start_ms=number * bin_ms, time=run.start_time + timedelta(milliseconds=number * bin_ms))
+        TimeBin(
+            start_ms=number * bin_ms,
+            time=run.start_time + timedelta(milliseconds=number * bin_ms),
+            currency=fold.currency,
+        )
         for number in range(count)
     ]
     for span in fold.spans.values():

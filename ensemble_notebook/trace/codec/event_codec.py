@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, Final
 
 from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
 from ensemble_notebook.domain.value_text import write_whole
 from ensemble_notebook.errors import find_origin
 from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant
@@ -25,8 +26,12 @@ from ensemble_notebook.trace.spans.span_tree import format_error_message
 
 RecordWriter = Callable[[Any], dict[str, Any]]
 
-LEFT_OUT: Final = frozenset({"trace", "metrics"})
-"""Fields that no file has: they are made from the events."""
+RECURSIVE: Final = (ExecutionPlan,)
+"""The records that hold others of their own kind."""
+LEFT_OUT: Final = frozenset(
+    {"trace", "metrics", "declared_role", "saving", "messages", "item_outputs", "item_failures"}
+)
+"""Fields that no file has: they are made from the events, or matter to a live output alone."""
 
 
 def to_plain(value: Any, write_record: RecordWriter | None = None) -> Any:

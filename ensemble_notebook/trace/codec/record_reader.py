@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin, get_t
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.errors import make_recorded_error
-from ensemble_notebook.trace.codec.event_codec import LEFT_OUT, to_camel
+from ensemble_notebook.trace.codec.event_codec import LEFT_OUT, RECURSIVE, to_camel
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
@@ -64,21 +64,18 @@ def read_value(plain: Any, hint: Any) -> Any:
         raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from error
 
 
-def parse_duration(text: str) -> timedelta:
-    """The duration that a text names (ISO 8601), up to 136 years.
-
-    Raises:
-        ValueError: it is none.
-    """
-    found: timedelta = read_value(text, timedelta)
-    return found
-
-
 @cache
 def _make_reader(hint: Any) -> SchemaValidator:
     from pydantic_core import SchemaValidator
+    from pydantic_core import core_schema as cs
 
-    return SchemaValidator(_make_schema(hint))
+    return SchemaValidator(cs.definitions_schema(_make_schema(hint), _make_definitions()))
+
+
+@cache
+def _make_definitions() -> list[CoreSchema]:
+    """Of the records that hold others of their own kind; they are referred to by name."""
+    return [_make_record_schema(kind, kind.__name__) for kind in RECURSIVE]
 
 
 def _make_schema(hint: Any) -> CoreSchema:
@@ -105,6 +102,8 @@ def _make_class_schema(kind: type) -> CoreSchema:
         return cs.no_info_after_validator_function(_to_utc, moment)
     if issubclass(kind, timedelta):
         return cs.timedelta_schema(ge=-_LONGEST, le=_LONGEST)
+    if kind in RECURSIVE:
+        return cs.definition_reference_schema(kind.__name__)
     if dataclasses.is_dataclass(kind):
         return _make_record_schema(kind)
     if issubclass(kind, Enum):
@@ -132,7 +131,7 @@ def _make_plain_schema(kind: type) -> CoreSchema:
     return cs.any_schema()
 
 
-def _make_record_schema(kind: type) -> CoreSchema:
+def _make_record_schema(kind: type, ref: str | None = None) -> CoreSchema:
     """Fields are in camelCase. One without a default that was left out was None."""
     from pydantic_core import core_schema as cs
 
@@ -149,7 +148,7 @@ def _make_record_schema(kind: type) -> CoreSchema:
             fields[field.name] = cs.typed_dict_field(
                 schema, validation_alias=to_camel(field.name), required=is_required and not is_optional
             )
-    return cs.no_info_after_validator_function(lambda values: kind(**values), cs.typed_dict_schema(fields))
+    return cs.no_info_after_validator_function(lambda values: kind(**values), cs.typed_dict_schema(fields), ref=ref)
 
 
 def _read_error(plain: Any) -> BaseException | None:

@@ -148,7 +148,7 @@ class CallFold:
         if span is None:
             return
         self._tree.end(event, span, SpanStatus.OK)
-        span.model, span.finish_reason = event.model, event.finish_reason
+        span.model, span.finish_reason, span.reused = event.model, event.finish_reason, event.reused
         if event.time_to_first_token_s is not None:
             span.time_to_first_token_ms = to_ms(event.time_to_first_token_s)
         span.tool_request_count = len(event.tool_calls)
@@ -233,7 +233,7 @@ class CallFold:
             return
         self._tree.end(event, span, event.status, summarize_error(event.error or _make_tool_error(event)))
         self._lanes[span.task_id].give_back(span.lane)
-        span.outcome = event.outcome and event.outcome.value
+        span.outcome, span.reused = event.outcome and event.outcome.value, event.reused
         span.structured_output = event.structured_output
         span.output = self._log.add(event, span, "tool", event.result)
         if event.status is SpanStatus.SKIPPED:
@@ -243,7 +243,7 @@ class CallFold:
         if waited_ms and asker is not None and asker.totals is not None:
             asker.totals.tool_wait_ms += waited_ms
             self._tree.touch(asker)
-        is_executed = event.outcome is not ToolOutcome.SKIPPED_MAX_ITERATIONS
+        is_executed = event.outcome is not ToolOutcome.SKIPPED_MAX_ITERATIONS and not event.reused
         for totals in self._tree.touch_totals_around(span):
             totals.tool_call_count += is_executed
             totals.tool_ms += (span.self_ms or 0.0) if is_executed else 0.0

@@ -17,13 +17,36 @@ class ConversationLog:
     def __init__(self) -> None:
         self.messages: dict[str, list[Message]] = {}
         self._count = 0
+        self._last = ("", "")
 
-    def add(self, event: Event, span: Span, role: Role, text: str, tool_calls: tuple[RequestedCall, ...] = ()) -> str:
+    def add(
+        self,
+        event: Event,
+        span: Span,
+        role: Role,
+        text: str,
+        tool_calls: tuple[RequestedCall, ...] = (),
+        *,
+        is_earlier: bool = False,
+    ) -> str:
         """Note a message that arose in a span; gives its text as it may be shown."""
-        safe = clean_text(text)
+        safe = self.clean(text)
+        self._last = (text, safe)
         message = Message(
-            number=self._count, span=span, seq=event.seq, time=event.time, role=role, text=safe, tool_calls=tool_calls
+            number=self._count,
+            span=span,
+            seq=event.seq,
+            time=event.time,
+            role=role,
+            text=safe,
+            tool_calls=tool_calls,
+            is_earlier=is_earlier,
         )
         self._count += 1
         self.messages.setdefault(span.task_id or span.span_id, []).append(message)
         return safe
+
+    def clean(self, text: str) -> str:
+        """The text as it may be shown. The output of a task mostly is its last message, which is not masked again."""
+        raw, safe = self._last
+        return safe if text == raw else clean_text(text)

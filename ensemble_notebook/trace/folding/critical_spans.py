@@ -13,13 +13,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
 
+from ensemble_notebook.trace.folding.milestones import Milestone, Milestones, is_linked, is_startup
 from ensemble_notebook.trace.spans.span import ActiveInterval, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
-
-_LINKED: Final = (SpanKind.RUN, SpanKind.PHASE)
 
 
 def mark_critical_spans(spans: Mapping[str, Span]) -> tuple[list[Span], list[ActiveInterval]]:
@@ -37,10 +35,10 @@ def mark_critical_spans(spans: Mapping[str, Span]) -> tuple[list[Span], list[Act
     if run is None:
         return over, []
     run.critical, run.slack_ms = True, 0.0
-    chain = _mark_linked(run, [span for span in over if span is not run and _is_linked(span)])
+    chain = _mark_linked(run, [span for span in over if span is not run and is_linked(span)])
     inside: defaultdict[str | None, list[Span]] = defaultdict(list)
     for span in over:
-        if not _is_linked(span) and not _is_startup(span):
+        if not is_linked(span) and not is_startup(span):
             inside[span.enclosing_id].append(span)
     for parent in over:
         if parent.span_id in inside:
@@ -48,122 +46,13 @@ def mark_critical_spans(spans: Mapping[str, Span]) -> tuple[list[Span], list[Act
     return over, chain
 
 
-def _is_startup(span: Span) -> bool:
-    """True for a wait beside all work: which tasks waited for it, and how long, is not known (E57)."""
-    return (
-        span.kind is SpanKind.WAIT and span.parent is not None and span.parent.kind in (SpanKind.RUN, SpanKind.NESTED)
-    )
-
-
-def _is_linked(span: Span) -> bool:
-    if span.nested_in is not None:
-        return False
-    if span.kind is SpanKind.REVIEW:
-        return span.parent is not None and span.parent.kind is SpanKind.PHASE
-    return span.is_planned or span.kind in _LINKED
-
-
 # --- Tasks and phases: over links -------------------------------------------------------------------------------------
 
 
-class _Milestone:
-    """The end of an interval of work, the opening or the closing of a phase, the end of the run; a skip takes no time.
-
-    Args:
-        span: the task, review, phase or run.
-        interval: of the task or review; None where it happens at once.
-        seq: number of the event with which it begins to happen.
-        end_seq: number of the event with which it has happened, at `end_ms`.
-    """
-
-    __slots__ = ("before", "end_ms", "end_seq", "interval", "seq", "slack_ms", "span")
-
-    def __init__(
-        self, span: Span, seq: int, end_seq: int, end_ms: float | None, interval: ActiveInterval | None = None
-    ) -> None:
-        self.span = span
-        self.interval = interval
-        self.seq = seq
-        self.end_seq = end_seq
-        self.end_ms = end_ms or 0.0
-        self.slack_ms = math.inf
-        self.before: list[_Milestone] = []
-
-    def wait_for(self, others: Iterable[_Milestone]) -> None:
-        """Add predecessors; what was not over when this began can't have held it up."""
-        self.before += [each for each in others if each.end_seq < self.seq]
-
-    def push_slack(self) -> None:
-        """Tell the predecessors how late they could have ended."""
-        released_ms = max((each.end_ms for each in self.before), default=0.0)
-        for each in self.before:
-            each.slack_ms = min(each.slack_ms, self.slack_ms + released_ms - each.end_ms)
-
-
-class _Milestones:
-    """The milestones of a run, by what they belong to."""
-
-    def __init__(self, run: Span, nodes: Sequence[Span]) -> None:
-        run_end = run.end_seq or 0
-        self.last = _Milestone(run, run_end + 1, run_end + 1, run.end_ms)
-        self.tasks = {span.name: _make_ends(span) for span in nodes if span.kind is SpanKind.TASK}
-        self.closing = {span.name: _make_closing(span) for span in nodes if span.kind is SpanKind.PHASE}
-        self.opening = {name: _make_opening(milestone) for name, milestone in self.closing.items()}
-        self.reviews: defaultdict[str | None, list[_Milestone]] = defaultdict(list)
-        for span in nodes:
-            if span.kind is SpanKind.REVIEW:
-                self.reviews[span.phase] += _make_ends(span)
-
-    @property
-    def work(self) -> list[_Milestone]:
-        """What took time: active intervals of tasks and reviews, those that never began included."""
-        return [milestone for each in (*self.tasks.values(), *self.reviews.values()) for milestone in each]
-
-    def list_latest_first(self) -> list[_Milestone]:
-        """All milestones of the run."""
-        milestones = [*self.work, *self.opening.values(), *self.closing.values(), self.last]
-        return sorted(milestones, key=lambda each: each.end_seq, reverse=True)
-
-    def link(self) -> None:
-        """Link what waited for what: the links of the plan, the gates of the phases, the places that became free."""
-        for name, milestone in self.opening.items():
-            milestone.wait_for(self.closing[each] for each in milestone.span.depends_on if each in self.closing)
-            self.closing[name].wait_for([milestone])
-        for ends in self.tasks.values():
-            for milestone in ends:
-                for name in milestone.span.depends_on:
-                    milestone.wait_for(self.tasks.get(name, ()))
-                self._wait_for_phase(milestone)
-        ran = sorted((each for each in self.work if each.span.start_ms is not None), key=lambda each: each.end_seq)
-        in_phase: defaultdict[str | None, list[_Milestone]] = defaultdict(list)
-        for milestone in ran:
-            in_phase[milestone.span.phase].append(milestone)
-            self.closing.get(milestone.span.phase or "", self.last).wait_for([milestone])
-        for reviews in self.reviews.values():
-            for milestone in reviews:
-                milestone.wait_for(in_phase[milestone.span.phase])
-                self._wait_for_phase(milestone)
-        self._link_places(ran)
-        self.last.wait_for(milestone for milestone in self.closing.values() if milestone.span.start_ms is not None)
-
-    def _wait_for_phase(self, milestone: _Milestone) -> None:
-        """Work in a phase waits for its opening, and for the review that sent the phase back."""
-        phase = milestone.span.phase
-        milestone.wait_for([self.opening[phase]] if phase in self.opening else [])
-        milestone.wait_for(self.reviews.get(phase, ()))
-
-    def _link_places(self, ran: Sequence[_Milestone]) -> None:
-        end_seqs = [each.end_seq for each in ran]
-        for ends in self.tasks.values():
-            for milestone in ends:
-                place = bisect_left(end_seqs, milestone.seq)
-                if place and _has_freed_place(ran[place - 1], milestone):
-                    milestone.wait_for([ran[place - 1]])
-
-
 def _mark_linked(run: Span, nodes: Sequence[Span]) -> list[ActiveInterval]:
-    milestones = _Milestones(run, nodes)
+    milestones = Milestones(run, nodes)
     milestones.link()
+    milestones.link_places()
     milestones.last.slack_ms = 0.0
     for milestone in milestones.list_latest_first():
         milestone.push_slack()
@@ -175,30 +64,7 @@ def _mark_linked(run: Span, nodes: Sequence[Span]) -> list[ActiveInterval]:
     return _mark_chain(milestones.last, milestones.closing)
 
 
-def _make_ends(span: Span) -> list[_Milestone]:
-    """The end of each interval; of what never began, the moment in which that was settled."""
-    if span.start_ms is None:
-        return [_Milestone(span, span.seq, span.seq if span.end_seq is None else span.end_seq, span.resolved_ms)]
-    return [_Milestone(span, each.seq, each.end_seq or each.seq, each.end_ms, each) for each in span.active_intervals]
-
-
-def _make_closing(span: Span) -> _Milestone:
-    end_seq = span.seq if span.end_seq is None else span.end_seq
-    return _Milestone(span, end_seq, end_seq, span.resolved_ms)
-
-
-def _make_opening(closing: _Milestone) -> _Milestone:
-    span = closing.span
-    return closing if span.start_ms is None else _Milestone(span, span.seq, span.seq, span.start_ms)
-
-
-def _has_freed_place(latest: _Milestone, queued: _Milestone) -> bool:
-    """True when the latest work to end before a queued task started did so during its wait for a free place."""
-    queue_ms, start_ms = queued.span.queue_ms, queued.interval.start_ms if queued.interval else 0.0
-    return bool(queue_ms) and latest.end_ms >= start_ms - (queue_ms or 0.0)
-
-
-def _mark_chain(last: _Milestone, closing: Mapping[str, _Milestone]) -> list[ActiveInterval]:
+def _mark_chain(last: Milestone, closing: Mapping[str, Milestone]) -> list[ActiveInterval]:
     chain, milestone = [], last
     while milestone.before:
         milestone = max(milestone.before, key=lambda each: each.end_seq)

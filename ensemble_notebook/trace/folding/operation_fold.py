@@ -27,6 +27,9 @@ from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summ
 _COMMON_FIELDS: Final = frozenset(field.name for field in dataclasses.fields(ev.Event))
 _KINDS: Final = {event: kind for kind in SpanKind for event in kind.traits.starts}
 
+STARTUP: Final = "startup"
+"""The `wait_kind` of what has to be made ready before a model can be asked."""
+
 
 class OperationFold:
     """Folds the events of these kinds of spans."""
@@ -48,8 +51,8 @@ class OperationFold:
             ev.MemoryStarted: self._on_memory_started,
             ev.MemoryEnded: self._on_memory_ended,
             ev.WaitStarted: self._on_wait_started,
-            ev.WaitEnded: self._on_wait_ended,
-            ev.RateLimitWaited: self._on_wait_ended,
+            ev.WaitEnded: self.end_wait,
+            ev.RateLimitWaited: self.end_wait,
         }
 
     # --- Delegations --------------------------------------------------------------------------------------------------
@@ -103,6 +106,7 @@ class OperationFold:
         if (decision := event.decision) is not None:
             span.review_decision, span.output = decision.verdict.value, clean_text(decision.text) or None
         _add_attributes(span, decision=span.review_decision, is_timeout=event.is_timeout)
+        span.reused = event.reused
         span.human_wait_ms = span.self_ms
         for totals in self._tree.touch_totals_around(span):
             totals.human_wait_ms += span.human_wait_ms or 0.0
@@ -134,7 +138,8 @@ class OperationFold:
         if span.parent is not None and _holds_up(span):
             self._tree.set_status(span.parent, SpanStatus.WAITING)
 
-    def _on_wait_ended(self, event: ev.WaitEnded) -> None:
+    def end_wait(self, event: ev.WaitEnded) -> None:
+        """A wait is over, and what it held up goes on."""
         span = self._tree.open.get(event.span_id)
         if span is None:
             return
@@ -185,7 +190,7 @@ def _read_own_fields(event: ev.Event) -> dict[str, Any]:
 
 def _holds_up(span: Span) -> bool:
     """Whether a wait holds up the call around it; a startup is the run's, in which others may be at work (E57)."""
-    return span.parent is not None and span.parent.kind not in (SpanKind.RUN, SpanKind.NESTED)
+    return span.parent is not None and span.parent.kind is not SpanKind.RUN
 
 
 def _set_request(span: Span, request: DelegationRequest) -> None:

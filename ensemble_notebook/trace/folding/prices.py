@@ -43,7 +43,9 @@ def calculate_price(
     return _look_up_price(usage, provider, model, at)
 
 
+@lru_cache(maxsize=4096)
 def _look_up_price(usage: TokenUsage, provider: str, model: str, at: datetime | None) -> Price | None:
+    """As the list has it. Remembered, because that takes a tenth of a millisecond, and several ask for one request."""
     from genai_prices import Usage, calc_price
 
     tokens = Usage(

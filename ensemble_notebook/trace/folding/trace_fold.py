@@ -21,9 +21,10 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, Plan
 from ensemble_notebook.trace.folding.call_fold import CallFold
 from ensemble_notebook.trace.folding.conversation_log import ConversationLog
 from ensemble_notebook.trace.folding.critical_spans import mark_critical_spans
-from ensemble_notebook.trace.folding.operation_fold import OperationFold
+from ensemble_notebook.trace.folding.operation_fold import STARTUP, OperationFold
 from ensemble_notebook.trace.spans.clean_text import StreamedText, clean_text, clean_value
-from ensemble_notebook.trace.spans.span import ActiveInterval, Message, PhaseReturn, Span
+from ensemble_notebook.trace.spans.savings import Savings
+from ensemble_notebook.trace.spans.span import ActiveInterval, Message, PhaseReturn, Role, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.span_tree import ErrorSummary, SpanTree, summarize_error, to_ms
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
@@ -47,13 +48,16 @@ class TraceFold:
         status, exit_reason: of the run. error: type and message of what ended it, or None.
         agents, budget, capture_mode, replayed_from: as the run began with them.
         chain: what made the run as long as it was, see `critical`; empty before the end.
-        note: what is being prepared, e.g. a model that is loading; None once a model was asked, or after the end.
+        savings: what was not spent, since tasks were reused.
+        summary: what views say of it, in place of what happened; None for a run.
+        note: what is being prepared, e.g. a model that is loading; None once it is ready, or after the end.
     """
 
     def __init__(self, cost: CostConfiguration | None = None, prices: Mapping[str, Price] | None = None) -> None:
         self.lock: threading.RLock = threading.RLock()
         self.currency: str = "USD" if cost is None else cost.currency
         self.tree: SpanTree = SpanTree(self.currency)
+        self.savings: Savings = Savings(self.currency)
         self.log: ConversationLog = ConversationLog()
         self.run: Span | None = None
         self.run_id: str = ""
@@ -71,18 +75,20 @@ class TraceFold:
         self.error: ErrorSummary | None = None
         self.warnings: list[str] = []
         self.note: str | None = None
+        self.summary: str | None = None
         self.chain: list[ActiveInterval] = []
         self._calls = CallFold(self.tree, self.log, cost, prices)
         self._prompts: dict[str, tuple[float, float]] = {}
         self._replaced: dict[str, str | None] = {}
         operations = OperationFold(self.tree)
-        self._end_operation = operations.end_operation
+        self._end_operation, self._end_wait = operations.end_operation, operations.end_wait
         self._handlers: dict[type[ev.Event], Callable[[Any], object]] = {
             **operations.make_handlers(),
             **self._calls.make_handlers(),
             ev.RunStarted: self._on_run_started,
             ev.PlanMade: self._on_plan_made,
             ev.Noted: self._on_noted,
+            ev.WaitEnded: self._on_wait_ended,
             ev.Warned: self._on_warned,
             ev.RunEnded: self._on_run_ended,
             ev.NestedRunEnded: self._on_nested_run_ended,
@@ -91,10 +97,13 @@ class TraceFold:
             ev.PhaseRetried: self._on_sent_back,
             ev.PhaseSkipped: self._on_phase_skipped,
             ev.TaskStarted: self._on_task_started,
+            ev.ItemsListed: self._on_items_listed,
             ev.TaskInputPrepared: self._on_task_input_prepared,
             ev.TaskRetried: self._on_sent_back,
             ev.TaskFellBack: self._on_task_fell_back,
             ev.TaskCompleted: self._on_task_completed,
+            ev.TaskReused: self._on_task_reused,
+            ev.TaskNotReused: self._on_task_not_reused,
             ev.TaskFailed: self._on_task_failed,
             ev.TaskSkipped: self._on_task_skipped,
             ev.BudgetWarning: self._on_warned,
@@ -179,11 +188,18 @@ class TraceFold:
             facts = {"agent": planned.agent, "is_planned": True}
             task = self.tree.enter(event, SpanKind.TASK, planned.name, span_id, parent_id, **facts)
             task.depends_on, task.description = planned.depends_on, clean_text(planned.description)
+            task.item_count = planned.item_count
             if planned.settings:
                 task.attributes = {"settings": {name: _mask(value) for name, value in planned.settings.items()}}
 
     def _on_noted(self, event: ev.Noted) -> None:
         self.note = clean_text(event.message)
+
+    def _on_wait_ended(self, event: ev.WaitEnded) -> None:
+        self._end_wait(event)
+        if event.cause == STARTUP:
+            left = [span.name for span in self.tree.open.values() if span.wait_kind == STARTUP]
+            self.note = left[-1] if left else None
 
     def _on_warned(self, event: ev.Warned | ev.BudgetWarning) -> None:
         self.warnings.append(clean_text(event.message))
@@ -240,11 +256,19 @@ class TraceFold:
         facts = {"is_planned": event.index is not None, "parent": self._find_review(event)}
         span = self.tree.begin(event, SpanKind.TASK, event.task or "", event.agent, **facts)
         span.description = clean_text(event.description)
+        if event.index is None and span.parent is not None and span.parent.item_count is not None:
+            span.item_of = span.parent.name
         span.is_fallback = False
         span.queue_ms = (span.queue_ms or 0.0) + to_ms(event.queued_s)
         if span.inactive_intervals:
             span.attempt = (span.attempt or 1) + 1
         self._prompts[span.span_id] = (to_ms(event.offset_s), span.covered_ms)
+
+    def _on_items_listed(self, event: ev.ItemsListed) -> None:
+        span = self.tree.open.get(event.span_id)
+        if span is not None:
+            span.item_count = event.count
+            self.tree.touch(span)
 
     def _find_review(self, event: ev.TaskStarted) -> Span | None:
         """The review of a phase that this task answers: its work is beside the review, and counts as inside (E28)."""
@@ -261,10 +285,16 @@ class TraceFold:
         span.context = event.context
         if event.system_prompt:
             self.log.add(event, span, "system", event.system_prompt)
+        for each in event.earlier:
+            role: Role = "assistant" if each.role == "assistant" else "user"  # a file may say anything (E71)
+            self.log.add(event, span, role, each.text, is_earlier=True)
         self.log.add(event, span, "user", event.user_prompt)
         since_ms, covered_ms = self._prompts.pop(event.span_id, (None, 0.0))
         if since_ms is not None:
-            built_ms = to_ms(event.offset_s) - since_ms - (span.covered_ms - covered_ms)
+            if event.build_s is None:
+                built_ms = to_ms(event.offset_s) - since_ms - (span.covered_ms - covered_ms)
+            else:
+                built_ms = to_ms(event.build_s)
             for totals in self.tree.touch_totals_around(span):
                 totals.prompt_ms += built_ms
 
@@ -298,9 +328,26 @@ class TraceFold:
     def _on_task_completed(self, event: ev.TaskCompleted) -> None:
         span = self._end(event, SpanStatus.OK)
         if span is not None:
-            span.output = clean_text(event.output.raw)
+            span.output = self.log.clean(event.output.raw)
             span.worked_ms = _read_worked_ms(event)
             span.agent, span.is_fallback = event.output.agent_role, event.output.from_fallback
+
+    def _on_task_reused(self, event: ev.TaskReused) -> None:
+        self._on_task_completed(event)
+        span = self.tree.spans.get(event.span_id)
+        if span is None:
+            return
+        span.reused, span.reuse_reason = True, clean_text(event.reason)
+        span.saved_tokens, span.saved_cost, span.saved_ms = event.saved_tokens, event.saved_cost, event.saved_ms
+        span.currency = event.currency
+        if span.is_own_task:
+            self.savings.add(span)
+
+    def _on_task_not_reused(self, event: ev.TaskNotReused) -> None:
+        span = self.tree.open.get(event.span_id)
+        if span is not None:
+            self.tree.touch(span)
+            span.reuse_reason = clean_text(event.reason)
 
     def _on_task_failed(self, event: ev.TaskFailed) -> None:
         span = self._end(event, event.status, event.error)

@@ -18,20 +18,23 @@ _TOLERANCE_S: Final = 1e-5
 
 
 def check_events(events: Sequence[ev.Event]) -> None:
-    """Check order, times and the tree of spans.
+    """Check order, times and the tree of spans. What another process did may stand behind what came after it.
 
     Raises:
         ValueError: says which event is wrong, by its number, and why.
     """
     depths: dict[str, int] = {}
     parents: dict[str, str | None] = {}
-    seq, offset_s = -1, 0.0
+    begins: dict[str | None, float] = {}
+    seq = -1
     for event in events:
         if event.seq <= seq:
             raise ValueError(f"event {event.seq} stands behind event {seq}")
-        if not offset_s - _TOLERANCE_S <= event.offset_s <= _LONGEST_S:
-            raise ValueError(f"event {event.seq} is at {event.offset_s} s, and the one before at {offset_s} s")
-        seq, offset_s = event.seq, event.offset_s
+        since_s = begins.get(event.span_id, begins.get(event.parent_id, 0.0))
+        if not since_s - _TOLERANCE_S <= event.offset_s <= _LONGEST_S:
+            raise ValueError(f"event {event.seq} is at {event.offset_s} s, and its span begins at {since_s} s")
+        begins.setdefault(event.span_id, event.offset_s)
+        seq = event.seq
         _check_span(event, event.span_id, event.parent_id, depths, parents)
         if isinstance(event, ev.PlanMade):
             for span_id in (*event.phase_span_ids, *event.task_span_ids):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from ensemble_notebook.trace.codec.record_reader import read_event, read_value
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.formats.agentensemble_import import import_events
 from ensemble_notebook.trace.formats.event_checks import check_events
+from ensemble_notebook.trace.formats.whole_file import write_whole
 
 _SIGNS_OF_DAMAGE = (KeyError, TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
@@ -44,17 +43,13 @@ def write_trace_file(document: Mapping[str, Any], path: Path) -> Path:
     Raises:
         OSError: it can't be written; what was there before is still there.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+
+    def write(draft: Path) -> None:
+        with draft.open("w", encoding="utf-8") as file:
             json.dump(document, file, ensure_ascii=False, indent=1, allow_nan=False)
             file.write("\n")
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
-    return path
+
+    return write_whole(path, write)
 
 
 def read_trace_file(path: Path) -> SavedTrace:

@@ -67,17 +67,25 @@ class StreamedText:
         self._is_ended = True
         self.version = version
 
-    def read_since(self, version: int) -> str:
-        """What came after `version`, made safe. The parts read one after the other make up the whole text."""
-        if version >= self.version:
-            return ""
+    def read(self) -> str:
+        """All that can be read by now, made safe."""
+        return self.read_since(-1)[1]
+
+    def read_since(self, version: int) -> tuple[int, str]:
+        """What came after `version`, made safe, and where in the whole it begins.
+
+        The parts read one after the other make up the whole text.
+        """
         text = "".join(self._pieces)
         self._pieces = [text]
         known = bisect_right(self._versions, version)
         start = _count_readable(text, self._lengths[known - 1]) if known else 0
-        end = self._length if self._is_ended else _count_readable(text, self._length)
         # Masked as a whole, since what comes before may tell that something is a secret.
-        return clean_text(text[:end])[len(clean_text(text[:start])) :]
+        begins = len(clean_text(text[:start]))
+        if version >= self.version:
+            return begins, ""
+        end = self._length if self._is_ended else _count_readable(text, self._length)
+        return begins, clean_text(text[:end])[begins:]
 
 
 def _count_readable(text: str, length: int) -> int:

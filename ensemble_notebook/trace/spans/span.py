@@ -55,6 +55,8 @@ class Span:
         seq, end_seq: numbers of the events that started (of a ghost: announced) and ended it.
         task_id: `span_id` of the task it belongs to; its own for a task.
         is_planned: a task of the plan; delegated work is none.
+        item_count: of a task that runs for each item of a list: for how many (E53).
+        item_of: of such an item: the name of its task.
         start_ms, end_ms: milliseconds since the run started; both None for what never ran.
         resolved_ms: when it ended or was skipped.
         worked_ms: of a task: its own time, as its last end tells it; None where that tells nothing.
@@ -70,6 +72,9 @@ class Span:
         attempt: number of an attempt, from 1; of an LLM call, how many there were; of a task or phase, how often it was
             done, where it was sent back.
         is_fallback: a fallback agent is at work; of a task: one took over (E31).
+        reused: an earlier run has done it: it cost nothing now (C34).
+        reuse_reason: of a task: why that is so, or why it ran all the same; None where nobody asked.
+        saved_tokens, saved_cost, saved_ms: of a reused task: what the work took then.
         iteration: number of the turn it belongs to, from 1.
         usage_leaf: True for attempts, which alone hold tokens and cost (T2); others have them in `totals`.
         tool_request_count: tool calls that the reply of an LLM call asks for.
@@ -105,6 +110,8 @@ class Span:
     task: str | None = None
     agent: str | None = None
     is_planned: bool = False
+    item_count: int | None = None
+    item_of: str | None = None
     depends_on: tuple[str, ...] = ()
     context: tuple[str, ...] = ()
     description: str | None = None
@@ -134,6 +141,11 @@ class Span:
     retry_reason: str | None = None
     iteration: int | None = None
     is_fallback: bool = False
+    reused: bool = False
+    reuse_reason: str | None = None
+    saved_tokens: int | None = None
+    saved_cost: Decimal | None = None
+    saved_ms: float | None = None
 
     provider: str | None = None
     model_requested: str | None = None
@@ -183,6 +195,16 @@ class Span:
     def enclosing_id(self) -> str | None:
         """The id of the span that its time is a part of."""
         return None if self.parent is None else self.parent.span_id
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a model call that is going on, was sent, or was answered by an earlier run.
+
+        One that a limit has refused was none (E36): nothing was asked, whatever it has waited.
+        """
+        if self.kind is not SpanKind.LLM or self.totals is None:
+            return False
+        return self.end_seq is None or self.reused or self.totals.llm_attempt_count > 0
 
     @property
     def is_own_task(self) -> bool:
@@ -252,6 +274,7 @@ class Message:
             tool call for results.
         seq: number of the event that brought it.
         tool_calls: what a reply asks for.
+        is_earlier: whether it was said in an earlier run, whose conversation the task goes on with (E55).
     """
 
     number: int
@@ -261,6 +284,12 @@ class Message:
     role: Role
     text: str
     tool_calls: tuple[RequestedCall, ...] = ()
+    is_earlier: bool = False
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether this run itself says it to a model: a system prompt, that of a task, or a correction."""
+        return self.role in ("system", "user") and not self.is_earlier
 
     @property
     def name(self) -> str | None:

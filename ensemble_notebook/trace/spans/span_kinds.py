@@ -110,9 +110,9 @@ class SpanKind(StrEnum):
         "task",
         KindTraits(
             title="Task",
-            parents=("run", "phase", "delegation", "nested"),
+            parents=("run", "phase", "delegation", "nested", "task"),
             starts=(ev.TaskStarted,),
-            ends=(ev.TaskCompleted, ev.TaskFailed, ev.TaskSkipped),
+            ends=(ev.TaskCompleted, ev.TaskReused, ev.TaskFailed, ev.TaskSkipped),
             keep_rank=2,
             has_totals=True,
             sign="▪",
@@ -160,7 +160,7 @@ class SpanKind(StrEnum):
         "wait",
         KindTraits(
             title="Wait",
-            parents=("llm", "run", "nested"),
+            parents=("llm", "run"),
             starts=(ev.WaitStarted,),
             ends=(ev.WaitEnded, ev.RateLimitWaited),
             keep_rank=9,
@@ -238,7 +238,7 @@ class SpanKind(StrEnum):
         "nested",
         KindTraits(
             title="Nested run",
-            parents=("task", "tool", "guardrail", "review"),
+            parents=("task", "tool", "guardrail", "review", "memory"),
             starts=(ev.NestedRunStarted,),
             ends=(ev.NestedRunEnded,),
             keep_rank=4,

@@ -7,20 +7,23 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.trace.spans.span import Message, Span
+from ensemble_notebook.trace.tables.column_parts import UTC_TIME
 from ensemble_notebook.trace.tables.shared_columns import (
+    BEGUN,
     CHAIN,
     COUNTS,
     ERROR,
     LEAF_USAGE,
     MODEL,
     OWN_TIME,
+    REUSE,
     SPAN_ID,
     STATUS,
     SUMS,
     TIMES,
     WHERE,
 )
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column, Table, make_attribute_reader
+from ensemble_notebook.trace.tables.table import Column, Table, make_attribute_reader
 
 
 def _format_arguments(message: Message) -> str | None:
@@ -42,15 +45,15 @@ SPANS: Final = Table(
     "plain sum is right",
     SPAN_ID,
     (
-        Column("run_id", "category", "of the run"),
+        Column("run_id", "category", "of the run", is_nullable=False),
         Column("parent_id", "string", "span_id of the span around it, NA for the run"),
-        Column("seq", "Int64", "number of the event that started it"),
-        Column("depth", "Int64", "how many spans are around it"),
+        Column("seq", "Int64", "number of the event that started it", is_nullable=False),
+        Column("depth", "Int64", "how many spans are around it", is_nullable=False),
         Column(
             "kind",
             "category",
             "as in the list above: run, phase, task, turn, llm, ...",
-            "kind.value",
+            "kind._value_",  # `value` takes several times as long
             "Kind",
             is_nullable=False,
         ),
@@ -71,8 +74,9 @@ SPANS: Final = Table(
         Column("retry_reason", "category", "why another attempt followed"),
         *MODEL,
         Column("finish_reason", "category", "why the model stopped, as the provider says"),
+        Column("reused", "boolean", "of a task, a call or a review: an earlier run had done it"),
         *LEAF_USAGE,
-        Column("usage_leaf", "boolean", "True for the rows that hold tokens and cost: the attempts"),
+        Column("usage_leaf", "boolean", "True for the rows that hold tokens and cost: the attempts", is_nullable=False),
         Column("tool", "category", "name of the tool"),
         Column("tool_call_id", "string", "the model's id of the tool call"),
         Column("outcome", "category", "of a tool call: success, failure or skipped_max_iterations"),
@@ -87,7 +91,7 @@ PHASES: Final = Table(
     "attempt of a phase: more than one where its review sent it back; phases that never ran have one, too",
     Column("span_id", "string", "of the phase's span, the same for all its attempts", is_nullable=False),
     (
-        Column("phase", "category", "name"),
+        Column("phase", "category", "name", is_nullable=False),
         Column("attempt", "Int64", "its number, from 1; NA for what never ran"),
         Column("after", "object", "names of its predecessors", "depends_on", "readonly string[]", is_nullable=False),
         Column("status", "category", "completed, failed or skipped; NA before its end", "status", "PhaseStatus"),
@@ -102,14 +106,17 @@ PHASES: Final = Table(
 )
 
 TASKS: Final = Table(
-    "task of the plan, those that never ran included, and task that reviewed a phase; delegated work counts in the "
-    "task that it was done for, and has rows of its own in delegations",
+    "task of the plan, those that never ran included, task that reviewed a phase, and item of a task that runs for "
+    "each of a list, which counts in that task, too: for sums leave out the rows that have item_of. Delegated work "
+    "counts in the task that it was done for, and has rows of its own in delegations",
     SPAN_ID,
     (
-        Column("task", "category", "name"),
+        Column("task", "category", "name", is_nullable=False),
         Column("phase", "category", "name of its phase, NA in a flat ensemble"),
         Column("agent", "category", "role of the agent, 'Handler' for a handler"),
         Column("depends_on", "object", "names of the tasks that it waited for", type_name="readonly string[]"),
+        Column("item_of", "category", "of an item: name of the task that runs for each of them"),
+        Column("item_count", "Int64", "of such a task: for how many items it runs"),
         STATUS,
         *(OWN_TIME if each.name == OWN_TIME.name else each for each in TIMES),
         Column("self_ms", "Float64", "the time in which it was not over and no turn or other step ran"),
@@ -122,6 +129,7 @@ TASKS: Final = Table(
             is_nullable=False,
         ),
         Column("is_fallback", "boolean", "a fallback agent took over"),
+        *REUSE,
         *ERROR,
         Column("reason", "string", "why it was skipped"),
         *COUNTS,
@@ -139,15 +147,21 @@ LLM_CALLS: Final = Table(
         *WHERE,
         STATUS,
         *MODEL,
-        *TIMES,
+        *BEGUN,
         Column("latency_ms", "Float64", "time of the last attempt alone"),
         Column("time_to_first_token_ms", "Float64", "until the first streamed piece; NA when not streamed"),
-        Column("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms"),
-        Column("attempt_count", "Int64", "physical requests", "totals.llm_attempt_count"),
+        Column("backoff_ms", "Float64", "waits between attempts", "totals.backoff_ms", is_nullable=False),
+        Column("attempt_count", "Int64", "physical requests", "totals.llm_attempt_count", is_nullable=False),
         Column("max_attempts", "Int64", "how many were allowed"),
         Column("finish_reason", "category", "why the model stopped, as the provider says"),
         Column("tool_call_count", "Int64", "tool calls that the reply asks for", "tool_request_count"),
-        Column("tool_wait_ms", "Float64", "how long its agent then waited for those tools", "totals.tool_wait_ms"),
+        Column(
+            "tool_wait_ms",
+            "Float64",
+            "how long its agent then waited for those tools",
+            "totals.tool_wait_ms",
+            is_nullable=False,
+        ),
         *SUMS,
         *ERROR,
         *CHAIN,
@@ -158,7 +172,7 @@ ATTEMPTS: Final = Table(
     "attempt: one physical request, also when it failed",
     SPAN_ID,
     (
-        Column("llm_id", "string", "span_id of the LLM call", "parent_id"),
+        Column("llm_id", "string", "span_id of the LLM call", "parent_id", is_nullable=False),
         *WHERE,
         Column("attempt", "Int64", "its number, from 1"),
         Column("max_attempts", "Int64", "how many were allowed"),
@@ -166,7 +180,7 @@ ATTEMPTS: Final = Table(
         Column("retry_reason", "category", "why another attempt followed"),
         Column("backoff_ms", "Float64", "the wait before that one"),
         *MODEL,
-        *TIMES,
+        *BEGUN,
         *LEAF_USAGE,
         *ERROR,
         *CHAIN,
@@ -182,7 +196,7 @@ TOOL_CALLS: Final = Table(
         Column("tool_call_id", "string", "the model's id of the call"),
         Column("outcome", "category", "success, failure or skipped_max_iterations; NA while running and if cancelled"),
         STATUS,
-        *TIMES,
+        *BEGUN,
         Column("arguments", "string", "JSON text, secrets masked", "input"),
         Column("result", "string", "the text that the model got, secrets masked", "output"),
         *ERROR,
@@ -194,14 +208,21 @@ MESSAGES: Final = Table(
     "message between an agent and its model: prompts, replies, tool results",
     Column("message", "Int64", "its number in the run, from 0", "number"),
     (
-        Column("seq", "Int64", "number of the event that brought it"),
-        Column("span_id", "string", "where it arose: task, correcting turn, LLM call or tool call", "span.span_id"),
+        Column("seq", "Int64", "number of the event that brought it", is_nullable=False),
+        Column(
+            "span_id",
+            "string",
+            "where it arose: task, correcting turn, LLM call or tool call",
+            "span.span_id",
+            is_nullable=False,
+        ),
         *(Column(each.name, each.dtype, each.meaning, f"span.{each.name}") for each in WHERE),
-        Column("time", UTC_TIME, "when it arose"),
-        Column("role", "category", "system, user, assistant or tool"),
+        Column("time", UTC_TIME, "when it arose", is_nullable=False),
+        Column("role", "category", "system, user, assistant or tool", is_nullable=False),
+        Column("is_earlier", "boolean", "said in an earlier run, which the task continues", is_nullable=False),
         Column("name", "category", "of the tool, for a tool's result"),
-        Column("text", "string", "secrets masked"),
-        Column("characters", "Int64", "length of the text", lambda message: len(message.text)),
+        Column("text", "string", "secrets masked", is_nullable=False),
+        Column("characters", "Int64", "length of the text", lambda message: len(message.text), is_nullable=False),
         Column("tool_calls", "string", "what a reply asks for, as name(arguments)", _format_arguments),
         Column("tool_call_id", "string", "which request a tool's result answers", "span.tool_call_id"),
     ),
@@ -228,7 +249,7 @@ DELEGATIONS: Final = Table(
             "response", "category", "success, failure or partial; NA while running", make_attribute_reader("status")
         ),
         Column("reason", "string", "why it was refused"),
-        *TIMES,
+        *BEGUN,
         Column("request", "string", "what was asked, as the worker got it; secrets masked", "input"),
         Column("result", "string", "what the worker answered, secrets masked", "output"),
         *ERROR,
@@ -254,7 +275,7 @@ REVIEWS: Final = Table(
         ),
         Column("tool", "category", "name of the tool, for a tool call", make_attribute_reader("tool")),
         STATUS,
-        *TIMES,
+        *BEGUN,
         Column("human_wait_ms", "Float64", "nothing but the answer was missing"),
         Column("text", "string", "what was shown, secrets masked", "input", is_nullable=False, longest=2_000),
         Column("review_decision", "category", "approve, edit, retry, reject or exit_early; NA without an answer"),
@@ -269,16 +290,20 @@ ERRORS: Final = Table(
     "span that ended in an error; one failure has a row on each level that it went through",
     SPAN_ID,
     (
-        Column("seq", "Int64", "number of the event that reported it", "end_seq"),
-        Column("time", UTC_TIME, "when", "end_time"),
-        Column("kind", "category", "of the span", "kind.value"),
+        Column("seq", "Int64", "number of the event that reported it", "end_seq", is_nullable=False),
+        Column("time", UTC_TIME, "when", "end_time", is_nullable=False),
+        Column("kind", "category", "of the span", "kind.value", is_nullable=False),
         Column("name", "category", "of the span"),
         *WHERE,
         *ERROR,
         Column("origin", "string", "file:line in function of your own code that it came from"),
-        Column("is_origin", "boolean", "the failure began here"),
+        Column("is_origin", "boolean", "the failure began here", is_nullable=False),
         Column(
-            "is_retried", "boolean", "an attempt that was followed by another one", lambda span: bool(span.retry_reason)
+            "is_retried",
+            "boolean",
+            "an attempt that was followed by another one",
+            lambda span: bool(span.retry_reason),
+            is_nullable=False,
         ),
         Column("attempt", "Int64", "its number, for an attempt"),
         Column("model", "category", "that was asked", "model_requested"),
@@ -291,7 +316,7 @@ RUNS: Final = Table(
     Column("run_id", "string", "unique", "fold.run_id", is_nullable=False),
     (
         Column("name", "category", "of the ensemble", "fold.name"),
-        Column("workflow", "category", "of the ensemble", "fold.workflow"),
+        Column("workflow", "category", "of the ensemble", "fold.workflow", is_nullable=False),
         Column("status", "category", "how the run ended, or stands", "fold.status.value", "RunStatus", False),
         Column(
             "exit_reason",
@@ -300,14 +325,31 @@ RUNS: Final = Table(
             lambda each: each.fold.exit_reason and each.fold.exit_reason.value,
         ),
         Column("capture_mode", "category", "metadata, off, standard or full", "fold.capture_mode.value"),
+        Column(
+            "inputs",
+            "object",
+            "dict of what filled the {names} in texts, as text; secrets masked",
+            lambda each: dict(each.fold.inputs),
+            is_nullable=False,
+        ),
         Column("replayed_from", "string", "the recording that answered in place of models", "fold.replayed_from"),
-        Column("start_time", UTC_TIME, "when it started", "run.start_time"),
+        Column("start_time", UTC_TIME, "when it started", "run.start_time", is_nullable=False),
         Column("end_time", UTC_TIME, "when it ended", "run.end_time"),
-        Column("wall_ms", "Float64", "from start to end"),
-        Column("active_ms", "Float64", "something was at work: a request, a tool, a handler, a guardrail or memory"),
-        Column("human_wait_ms", "Float64", "nothing was at work, and a review was open"),
-        Column("idle_ms", "Float64", "neither: waits for rate limits and startups, back-off, the engine itself"),
-        Column("work_ms", "Float64", "of all that was at work; side by side adds up"),
+        Column("wall_ms", "Float64", "from start to end", is_nullable=False),
+        Column(
+            "active_ms",
+            "Float64",
+            "something was at work: a request, a tool, a handler, a guardrail or memory",
+            is_nullable=False,
+        ),
+        Column("human_wait_ms", "Float64", "nothing was at work, and a review was open", is_nullable=False),
+        Column(
+            "idle_ms",
+            "Float64",
+            "neither: waits for rate limits and startups, back-off, the engine itself",
+            is_nullable=False,
+        ),
+        Column("work_ms", "Float64", "of all that was at work; side by side adds up", is_nullable=False),
         Column("parallelism", "Float64", "work_ms / active_ms"),
         Column("max_concurrency", "Int64", "the limit of tasks at the same time", "fold.max_concurrency"),
         *(
@@ -325,6 +367,12 @@ RUNS: Final = Table(
                 ("cancelled", SpanStatus.CANCELLED, "were cancelled"),
             )
         ),
+        Column("tasks_reused", "Int64", "tasks of the plan that were reused", "fold.savings.task_count", None, False),
+        Column(
+            "saved_tokens", "Int64", "what those took then; known part, 0 where none was reused", "fold.savings.tokens"
+        ),
+        Column("saved_cost", "Float64", "the same of their cost, in currency", "fold.savings.cost"),
+        Column("saved_ms", "Float64", "the same of their durations; side by side adds up", "fold.savings.ms"),
         *(each for each in COUNTS if each.name != "human_wait_ms"),
         *SUMS,
     ),

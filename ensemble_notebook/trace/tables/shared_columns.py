@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from ensemble_notebook.trace.spans.span import Span
-from ensemble_notebook.trace.tables.table import UTC_TIME, Column
+from ensemble_notebook.trace.tables.column_parts import UTC_TIME
+from ensemble_notebook.trace.tables.table import Column, mark_known
 
 
 def _read_currency(span: Span) -> str | None:
@@ -31,7 +32,7 @@ STATUS: Final = Column(
     "status",
     "category",
     "pending, running, waiting, ok, error, cancelled or skipped",
-    "status.value",
+    "status._value_",  # `value` takes several times as long
     "Status",
     is_nullable=False,
 )
@@ -41,6 +42,9 @@ TIMES: Final = (
     Column("start_ms", "Float64", "start, since the run started"),
     Column("duration_ms", "Float64", "start to end, retries and back-off included"),
 )
+BEGUN: Final = mark_known(TIMES, "start_time", "start_ms")
+"""The times of what has a row only once it has begun."""
+
 OWN_TIME: Final = Column(
     "duration_ms",
     "Float64",
@@ -55,6 +59,13 @@ ERROR: Final = (
 CHAIN: Final = (
     Column("critical", "boolean", "on the longest chain; NA before the run has ended"),
     Column("slack_ms", "Float64", "how much later it could have ended without delaying the run"),
+)
+REUSE: Final = (
+    Column("reused", "boolean", "it has the output of an earlier run, and was not run", is_nullable=False),
+    Column("reuse_reason", "string", "why it was reused, or ran all the same; NA where nobody asked"),
+    Column("saved_tokens", "Int64", "what it took in that run: input and output; NA where it was not reused"),
+    Column("saved_cost", "Float64", "the same of its cost, in currency; NA where that is unknown"),
+    Column("saved_ms", "Float64", "the same of its duration"),
 )
 MODEL: Final = (
     Column("provider", "category", "who serves the model"),

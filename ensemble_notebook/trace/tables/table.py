@@ -7,26 +7,26 @@ empty frame has the same ones as a full one, on pandas 2.2 as on 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from ensemble_notebook.trace.spans.clean_text import shorten
+from ensemble_notebook.trace.tables.column_parts import UTC_TIME, Dtype, TableColumns, join_parts, make_part
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Dtype = Literal["string", "category", "Int64", "Float64", "boolean", "datetime64[ns, UTC]", "object"]
 P = ParamSpec("P")
 R = TypeVar("R")
 
-UTC_TIME: Final = "datetime64[ns, UTC]"
-
 NUMBERS: Final = ("Int64", "Float64")
+_UNITS: Final = {"ms": "ms", "tokens": "tokens", "characters": "characters", "share": "0 to 1", "rate": "0 to 1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,15 @@ class Column:
 
     @property
     def unit(self) -> str | None:
-        """What a number counts, which its name tells: ms, tokens, or currency for money; None for all else."""
+        """What a number counts, which its name tells; None for what has no unit.
+
+        ``ms``, ``tokens``, ``characters``, ``currency`` for money, ``0 to 1`` for a share.
+        """
+        if self.dtype not in NUMBERS:
+            return None
         if self.name == "cost" or self.name.startswith("cost_") or self.name.endswith("_cost"):
-            return "currency" if self.dtype == "Float64" else None
-        return next((unit for unit in ("ms", "tokens") if self.name.endswith(unit) and self.dtype in NUMBERS), None)
+            return "currency"
+        return next((unit for ending, unit in _UNITS.items() if self.name.endswith(ending)), None)
 
     @property
     def read(self) -> Callable[[Any], Any]:
@@ -87,6 +92,11 @@ class Table:
     def all_columns(self) -> tuple[Column, ...]:
         """The index, where there is one, and the columns."""
         return self.columns if self.index is None else (self.index, *self.columns)
+
+    @property
+    def short_grain(self) -> str:
+        """The grain, without what explains it."""
+        return re.split(r"[.:;] ", self.grain)[0]
 
     def pick(self, *names: str) -> tuple[Column, ...]:
         """Columns by name, for another table that has them too.
@@ -122,13 +132,28 @@ class Table:
 
     def to_frame(self, rows: Sequence[Any]) -> pd.DataFrame:
         """Make a frame of these rows, in the order given."""
+        return self.join([self.read_columns(rows)])
+
+    def read_columns(self, rows: Sequence[Any]) -> TableColumns:
+        """The same rows column by column: what a frame is made of."""
+        first = self.all_columns[0]
+        parts = {
+            each.name: make_part(each.values(rows), each.dtype, is_whole=each is first) for each in self.all_columns
+        }
+        return TableColumns(len(rows), parts)
+
+    def join(self, parts: Sequence[TableColumns]) -> pd.DataFrame:
+        """Make a frame of the rows of several runs, one after the other."""
         import pandas as pd
 
-        columns = {each.name: _make_array(pd, each.values(rows), each.dtype) for each in self.columns}
+        arrays = {
+            each.name: join_parts([(part.count, part.parts[each.name]) for part in parts], each.dtype)
+            for each in self.all_columns
+        }
         if self.index is None:
-            return pd.DataFrame(columns, index=pd.RangeIndex(len(rows)))
-        dtype = self.index.dtype
-        return pd.DataFrame(columns, index=pd.Index(self.index.values(rows), dtype=dtype, name=self.index.name))
+            return pd.DataFrame(arrays, index=pd.RangeIndex(sum(part.count for part in parts)))
+        index = pd.Index(arrays.pop(self.index.name), name=self.index.name)
+        return pd.DataFrame(arrays, index=index)
 
     @property
     def documentation(self) -> str:
@@ -138,6 +163,11 @@ class Table:
             index = f"Index: {self.index.name} ({self.index.dtype}), {self.index.meaning}."
         lines = [f"    {each.name} ({each.dtype}): {each.meaning}." for each in self.columns]
         return "\n".join([f"One row per {self.grain}.", "", index, "", "Columns:", *lines])
+
+
+def mark_known(columns: Iterable[Column], *names: str) -> tuple[Column, ...]:
+    """The same columns, of which those of these names are never NA in the table at hand; without names, all of them."""
+    return tuple(replace(each, is_nullable=False) if each.name in names or not names else each for each in columns)
 
 
 def make_attribute_reader(name: str) -> Callable[[Any], Any]:
@@ -160,6 +190,17 @@ def _encode(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+class _FrameProperty(cached_property["pd.DataFrame"]):
+    """A frame, made at first use.
+
+    Attributes:
+        table: of the frame. rows: the function that gives its rows.
+    """
+
+    table: Table
+    rows: Callable[[Any], Sequence[Any]]
+
+
 def as_frame(table: Table) -> Callable[[Callable[[Any], Sequence[Any]]], cached_property[pd.DataFrame]]:
     """Make a method that gives rows into a property that gives them as a frame, made at first use and kept."""
 
@@ -168,9 +209,48 @@ def as_frame(table: Table) -> Callable[[Callable[[Any], Sequence[Any]]], cached_
             return table.to_frame(rows(owner))
 
         build.__doc__ = table.documentation
-        return cached_property(build)
+        made = _FrameProperty(build)
+        made.table, made.rows = table, rows
+        return made
 
     return decorate
+
+
+def list_frames(kind: type) -> dict[str, Table]:
+    """The tables of the properties of a class that are frames, by their names."""
+    return {name: each.table for name, each in vars(kind).items() if isinstance(each, _FrameProperty)}
+
+
+def count_frame_rows(owner: Any, name: str) -> int:
+    """How many rows one such property of an object has."""
+    return len(vars(type(owner))[name].rows(owner))
+
+
+def read_frame_columns(owner: Any, name: str) -> TableColumns:
+    """The rows of one such property of an object, column by column."""
+    frame = vars(type(owner))[name]
+    return frame.table.read_columns(frame.rows(owner))  # type: ignore[no-any-return]
+
+
+def as_joined_frame(name: str, table: Table, read: Callable[[Any, str], Mapping[str, TableColumns]]) -> Any:
+    """A property that gives the same frame of several runs, one after the other, with `run_id` as a column.
+
+    Args:
+        name: of the property.
+        table: of the frame.
+        read: gives, of an object and a name, the rows of each run, by its id.
+    """
+
+    def build(owner: Any) -> pd.DataFrame:
+        parts = read(owner, name)
+        made = table.join([*parts.values()])
+        if "run_id" not in [each.name for each in table.all_columns]:
+            run_ids = join_parts([(part.count, {"same": run_id}) for run_id, part in parts.items()], "category")
+            made.insert(0, "run_id", run_ids)
+        return made
+
+    build.__doc__ = table.documentation
+    return cached_property(build)
 
 
 def document_table(table: Table) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -181,22 +261,3 @@ def document_table(table: Table) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return method
 
     return decorate
-
-
-def _make_array(pd: Any, values: list[Any], dtype: Dtype) -> Any:
-    if dtype == "category":
-        return _make_categorical(pd, values)
-    if dtype == UTC_TIME:
-        return pd.DatetimeIndex(values, dtype=dtype)
-    if dtype == "object":
-        return pd.Series(values, dtype=object).array
-    if dtype == "Float64":
-        values = [None if each is None else float(each) for each in values]
-    return pd.array(values, dtype=dtype)
-
-
-def _make_categorical(pd: Any, values: list[Any]) -> Any:
-    """Make categories of what occurs, in order of appearance, so that groups by task are in the order they ran."""
-    codes = {value: code for code, value in enumerate(dict.fromkeys(each for each in values if each is not None))}
-    categories = pd.Index(list(codes), dtype="string")
-    return pd.Categorical.from_codes([codes.get(each, -1) for each in values], categories=categories)

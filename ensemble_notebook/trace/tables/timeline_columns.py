@@ -7,6 +7,7 @@ wire-types``. A column that no view reads has no place here: every row carries i
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
@@ -16,17 +17,19 @@ from ensemble_notebook.trace.tables.frame_tables import DELEGATIONS, PHASES, REV
 from ensemble_notebook.trace.tables.shared_columns import OWN_TIME
 from ensemble_notebook.trace.tables.table import Column, Table, make_attribute_reader
 
-VERSION: Final = 2
-"""Of these tables. A view reads all versions up to its own: 1 is that of 0.1.0."""
+VERSION: Final = 3
+"""Of these tables. A view reads all versions up to its own: 1 is that of 0.1.0; since 3 the rows come as columns."""
 
 
 def _make_usage_reader(name: str) -> Callable[[Span], Any]:
     """Tokens and cost of an attempt are its own, of everything else the sums over the attempts beneath it (T2)."""
+    get = attrgetter(name)
 
     def read(span: Span) -> Any:
-        if span.start_ms is None:
-            return None
-        return getattr(span if span.usage_leaf else span.totals, name, None)
+        if span.usage_leaf:
+            return get(span)
+        totals = span.totals
+        return None if totals is None or span.start_ms is None else get(totals)
 
     return read
 
@@ -36,6 +39,14 @@ def _read_currency(span: Span) -> str | None:
 
 
 _COST: Final = _make_usage_reader("cost")
+
+
+def _read_context(span: Span) -> list[str] | None:
+    return list(span.context) or None
+
+
+def _read_output_length(span: Span) -> int | None:
+    return len(span.output) if span.kind is SpanKind.TASK and span.output is not None else None
 
 
 def _make_record_reader(kind: SpanKind, table: Table) -> Callable[[Span], Any]:
@@ -100,7 +111,17 @@ ROWS: Final = Table(
     SPANS.index,
     (
         *SPANS.pick("parent_id", "kind", "name", "status", "phase", "task", "agent", "is_fallback"),
-        *TASKS.pick("description", "depends_on"),
+        *TASKS.pick(
+            "description", "depends_on", "item_count", "reuse_reason", "saved_tokens", "saved_cost", "saved_ms"
+        ),
+        Column(
+            "context",
+            "object",
+            "names of the tasks whose outputs it was given",
+            _read_context,
+            type_name="readonly string[]",
+        ),
+        Column("output_characters", "Int64", "of a task: length of what it gave", _read_output_length),
         *SPANS.pick("start_ms"),
         Column("end_ms", "Float64", "end, since the run started; absent while it runs"),
         Column(
@@ -120,7 +141,7 @@ ROWS: Final = Table(
         ),
         Column("cost", "Float64", "known part, in currency", _COST),
         Column("currency", "category", "of the cost: there wherever a cost is", _read_currency),
-        *SPANS.pick("tool", "delegate_to", "delegation_id"),
+        *SPANS.pick("reused", "tool", "delegate_to", "delegation_id"),
         Column(
             "delegation",
             "object",
@@ -131,6 +152,18 @@ ROWS: Final = Table(
         Column("review", "object", "of a review", _make_record_reader(SpanKind.REVIEW, REVIEW), "Review"),
         Column("memory", "object", "of a memory operation", _make_record_reader(SpanKind.MEMORY, MEMORY), "Memory"),
         Column("guardrail", "category", "what a guardrail looks at: input or output", make_attribute_reader("kind")),
+        Column(
+            "is_correction",
+            "boolean",
+            "of a turn: the reply before was not of the output type",
+            make_attribute_reader("is_correction"),
+        ),
+        Column(
+            "delta",
+            "string",
+            "of a task in a view of two runs: how much more it took in the second one, in words",
+            make_attribute_reader("delta"),
+        ),
         Column(
             "settings",
             "object",
@@ -192,10 +225,12 @@ RUN: Final = Table(
     "run, as of the latest event. What is unknown is null",
     RUNS.index,
     (
-        *RUNS.pick("name", "status", "exit_reason"),
+        Column("name", "string", "its own, else that of the variable with its output, else the number of its cell"),
+        *RUNS.pick("status", "exit_reason"),
+        Column("sentence", "string", "what happened, in one sentence; null before the end"),
         Column("elapsed_ms", "Float64", "since the start; of a run that is over, its length", is_nullable=False),
         Column("tasks_total", "Int64", "tasks of the plan", _count_tasks, is_nullable=False),
-        *RUNS.pick("tasks_done", "tasks_failed", "tasks_skipped"),
+        *RUNS.pick("tasks_done", "tasks_failed", "tasks_skipped", "tasks_cancelled"),
         Column(
             "phases_now", "object", "names of the phases that run", type_name="readonly string[]", is_nullable=False
         ),
@@ -208,6 +243,8 @@ RUN: Final = Table(
         *RUNS.pick("llm_call_count", "tool_call_count", "error_count", "retry_count"),
         Column("budget", "object", "limits, and what is spent of them; null without one", None, "Budget"),
         Column("is_scripted", "boolean", "a script answered for a model", "fold.is_scripted", is_nullable=False),
+        *RUNS.pick("capture_mode"),
+        Column("variable", "string", "the notebook's variable that has its output"),
         *RUNS.pick("replayed_from"),
         Column("warnings", "object", "the latest warnings", type_name="readonly string[]", is_nullable=False),
         Column("note", "string", "what is being prepared, e.g. a model that loads", "fold.note"),

@@ -3,41 +3,142 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
-from ensemble_notebook.trace.spans.clean_text import shorten
+from ensemble_notebook.trace.spans.handovers import find_contexts, find_delegated
 from ensemble_notebook.trace.spans.span import Message, Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 LONGEST_TEXT: Final = 20_000
+LONG_TEXTS: Final = 20
+LONGEST_PIECE: Final = 100_000
+
+Handovers = Mapping[str, Sequence[dict[str, Any]]]
 FIRST_MESSAGES: Final = 10
 LAST_MESSAGES: Final = 90
 
+_SEQ: Final = attrgetter("seq")
 
-def to_details(fold: TraceFold, span_id: str, longest_text: int = LONGEST_TEXT) -> dict[str, Any]:
+
+def to_details(
+    fold: TraceFold, span_id: str, longest_text: int = LONGEST_TEXT, handovers: Handovers | None = None
+) -> dict[str, Any]:
     """The details message of a span; one that is not in the run gets an error that says so.
 
-    Texts over `longest_text` characters are cut, with a note of how much was left out; so is the middle of a very long
-    conversation.
+    Of a text over `longest_text` characters there is the beginning, of one that is still being streamed the end;
+    ``lengths`` says how long such texts are, by their fields, and `to_piece` gives the rest. The middle of a very long
+    conversation is left out, with a note that says so. Who asks for many spans gives `handovers`, found once for all.
     """
     span = fold.spans.get(span_id)
     if span is None:
         return _make_message(span_id, error={"type": "LookupError", "message": "This run has no such span."})
-    output = span.output
-    if output is None and span_id in fold.streams:
-        output = fold.streams[span_id].read_since(-1)
+    texts = _Texts(longest_text)
+    is_streaming = span.output is None and span_id in fold.streams
     return _make_message(
         span_id,
-        messages=_to_conversation(_select_messages(fold, span), longest_text),
-        input=_shorten_text(
-            json.dumps(dict(fold.inputs)) if span is fold.run and fold.inputs else span.input, longest_text
-        ),
-        output=_shorten_text(output, longest_text),
+        messages=_to_conversation(_select_messages(fold, span), texts),
+        input=texts.begin("input", _read_input(fold, span)),
+        output=(texts.end if is_streaming else texts.begin)("output", _read_output(fold, span)),
         error=_describe_error(span),
+        lengths=texts.lengths,
+        handovers=_list_handovers(fold, span, handovers),
     )
+
+
+def to_piece(fold: TraceFold, span_id: str, field: str, start: int) -> dict[str, Any]:
+    """A piece of one text of a span, from character `start` on; empty where there is no such text."""
+    span = fold.spans.get(span_id)
+    text = (None if span is None else _find_text(fold, span, field)) or ""
+    return {
+        "kind": "piece",
+        "span_id": span_id,
+        "field": field,
+        "from": start,
+        "text": text[start : start + LONGEST_PIECE],
+        "length": len(text),
+    }
+
+
+class _Texts:
+    """Cuts texts to their limit, and notes how long they were. Once all are long together, the limit is short."""
+
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._left = longest * LONG_TEXTS
+        self.lengths: dict[str, int] = {}
+
+    def begin(self, field: str, text: str | None) -> str | None:
+        """The beginning of a text."""
+        return text if text is None else self.begin_of(field, text)
+
+    def begin_of(self, field: str, text: str) -> str:
+        """The beginning of a text that is there."""
+        return text[: self._measure(field, text)]
+
+    def end(self, field: str, text: str | None) -> str | None:
+        """The end of a text."""
+        if text is None:
+            return None
+        return text[-self._measure(field, text) :]
+
+    def _measure(self, field: str, text: str) -> int:
+        """How much of it there is room for."""
+        size = min(len(text), max(self._longest // LONG_TEXTS, min(self._longest, self._left)))
+        self._left -= size
+        if size < len(text):
+            self.lengths[field] = len(text)
+        return size
+
+
+def _read_input(fold: TraceFold, span: Span) -> str | None:
+    return json.dumps(dict(fold.inputs)) if span is fold.run and fold.inputs else span.input
+
+
+def _read_output(fold: TraceFold, span: Span) -> str | None:
+    if span.output is None and span.span_id in fold.streams:
+        return fold.streams[span.span_id].read()
+    return span.output
+
+
+def _find_text(fold: TraceFold, span: Span, field: str) -> str | None:
+    """The text behind a field of a details message, whole."""
+    if field == "input":
+        return _read_input(fold, span)
+    if field == "output":
+        return _read_output(fold, span)
+    for message in _select_messages(fold, span):
+        if field == _name_message(message):
+            return message.text
+        for place, call in enumerate(message.tool_calls):
+            if field == f"{_name_message(message)}.{place}":
+                return call.arguments
+    return None
+
+
+def _name_message(message: Message) -> str:
+    return f"message.{message.number}"
+
+
+def index_handovers(fold: TraceFold) -> Handovers:
+    """The texts that came to each task from others, or went from it to others, with their lengths."""
+    found: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    tasks = [span for span in fold.spans.values() if span.kind is SpanKind.TASK and span.start_ms is not None]
+    for each in (*find_contexts(tasks), *find_delegated(tasks)):
+        ends = {"from": each.source.span_id, "to": each.target.span_id}
+        for span_id in ends.values():
+            found[span_id].append({"kind": each.kind, **ends, "characters": len(each.text or "")})
+    return found
+
+
+def _list_handovers(fold: TraceFold, span: Span, handovers: Handovers | None) -> Sequence[dict[str, Any]]:
+    if span.kind is not SpanKind.TASK:
+        return ()
+    return (index_handovers(fold) if handovers is None else handovers).get(span.span_id, ())
 
 
 def _describe_error(span: Span) -> dict[str, str] | None:
@@ -47,13 +148,20 @@ def _describe_error(span: Span) -> dict[str, str] | None:
     return {"type": span.error_type, "message": "\n".join(filter(None, told))}
 
 
-def is_empty(details: dict[str, Any]) -> bool:
-    """True where there is nothing to show."""
-    return not any(details[key] for key in ("messages", "input", "output", "error"))
+def has_details(fold: TraceFold, span: Span) -> bool:
+    """Whether there is anything that details would show."""
+    return bool(span.error_type or _select_messages(fold, span) or _read_input(fold, span) or _read_output(fold, span))
 
 
 def _make_message(span_id: str, **content: Any) -> dict[str, Any]:
-    empty: dict[str, Any] = {"messages": [], "input": None, "output": None, "error": None}
+    empty: dict[str, Any] = {
+        "messages": [],
+        "input": None,
+        "output": None,
+        "error": None,
+        "lengths": {},
+        "handovers": [],
+    }
     return {"kind": "details", "span_id": span_id, **empty, **content}
 
 
@@ -62,38 +170,33 @@ def _select_messages(fold: TraceFold, span: Span) -> Sequence[Message]:
     messages = fold.messages.get(span.task_id or "", [])
     if span.kind is SpanKind.TASK:
         return messages
-    until = math.inf if span.end_seq is None else span.end_seq
+    end = len(messages) if span.end_seq is None else bisect_right(messages, span.end_seq, key=_SEQ)
     if span.kind is SpanKind.TURN:
-        return [each for each in messages if span.seq <= each.seq <= until]
-    if span.kind in (SpanKind.LLM, SpanKind.ATTEMPT):
-        return [each for each in messages if each.seq <= until]
-    return ()
+        return messages[bisect_left(messages, span.seq, key=_SEQ) : end]
+    return messages[:end] if span.kind in (SpanKind.LLM, SpanKind.ATTEMPT) else ()
 
 
-def _to_conversation(messages: Sequence[Message], longest_text: int) -> list[dict[str, Any]]:
+def _to_conversation(messages: Sequence[Message], texts: _Texts) -> list[dict[str, Any]]:
     left_out = len(messages) - FIRST_MESSAGES - LAST_MESSAGES
     if left_out <= 0:
-        return [_to_chat_message(each, longest_text) for each in messages]
+        return [_to_chat_message(each, texts) for each in messages]
     note = {"role": "system", "name": "left_out", "text": f"[{left_out} messages left out]"}
     first, last = messages[:FIRST_MESSAGES], messages[-LAST_MESSAGES:]
     return [
-        *(_to_chat_message(each, longest_text) for each in first),
+        *(_to_chat_message(each, texts) for each in first),
         note,
-        *(_to_chat_message(each, longest_text) for each in last),
+        *(_to_chat_message(each, texts) for each in last),
     ]
 
 
-def _to_chat_message(message: Message, longest_text: int) -> dict[str, Any]:
-    chat_message: dict[str, Any] = {"role": message.role, "text": shorten(message.text, longest_text)}
+def _to_chat_message(message: Message, texts: _Texts) -> dict[str, Any]:
+    field = _name_message(message)
+    chat_message: dict[str, Any] = {"field": field, "role": message.role, "text": texts.begin_of(field, message.text)}
     if message.name is not None:
         chat_message["name"] = message.name
     if message.tool_calls:
         chat_message["tool_calls"] = [
-            {"id": call.id, "name": call.name, "arguments": shorten(call.arguments, longest_text)}
-            for call in message.tool_calls
+            {"id": call.id, "name": call.name, "arguments": texts.begin_of(f"{field}.{place}", call.arguments)}
+            for place, call in enumerate(message.tool_calls)
         ]
     return chat_message
-
-
-def _shorten_text(text: str | None, longest_text: int) -> str | None:
-    return None if text is None else shorten(text, longest_text)

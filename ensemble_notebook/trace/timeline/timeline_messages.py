@@ -6,21 +6,30 @@ messages is the one seam between this package and the one in TypeScript.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.timeline_columns import VERSION
-from ensemble_notebook.trace.timeline.span_details import is_empty, to_details
-from ensemble_notebook.trace.timeline.timeline_rows import to_phases, to_row, to_run
+from ensemble_notebook.trace.timeline.row_columns import pack_rows, to_buffer
+from ensemble_notebook.trace.timeline.saved_view import add_rows_and_details
+from ensemble_notebook.trace.timeline.span_details import to_details, to_piece
+from ensemble_notebook.trace.timeline.timeline_rows import to_outline, to_phases, to_row, to_run
 
 SAVED_BYTES: Final = 200_000
+TAIL: Final = 400
+"""How many characters of a text that is being streamed a view has at once."""
 
-_SAVED_TEXT: Final = 4_000
-_SAVED_ROW_SHARE: Final = 0.6
+FEW_ROWS: Final = 200
+"""Below this, records of rows are as quick to make and to read as columns."""
+
+Packed = tuple[dict[str, Any], list[bytes]]
+"""A message and its buffers."""
 
 
 def _utc_now() -> datetime:
@@ -33,133 +42,170 @@ class TimelineMessages:
     Args:
         fold: of the run; may be added to meanwhile, by another thread.
         now: gives the time of day in UTC.
+        variable: the name of the notebook's variable that has, or will have, the output of the run.
+        cell: what the notebook calls the cell that runs it.
     """
 
-    def __init__(self, fold: TraceFold, now: Callable[[], datetime] = _utc_now) -> None:
+    def __init__(
+        self,
+        fold: TraceFold,
+        now: Callable[[], datetime] = _utc_now,
+        *,
+        variable: str | None = None,
+        cell: str | None = None,
+    ) -> None:
         self._fold = fold
         self._now = now
+        self._variable = variable
+        self._cell = cell
+
+    @property
+    def count(self) -> int:
+        """How many events the run has had by now: the number of a message that tells of all of them."""
+        return self._fold.count
+
+    @property
+    def is_over(self) -> bool:
+        """The run has ended: nothing changes any more."""
+        return self._fold.status not in (RunStatus.PENDING, RunStatus.RUNNING)
+
+    def hand_fold(self, take: Callable[[TraceFold], bool]) -> bool:
+        """Once the run is over, offer its fold to a trace, which has use for one of all events; says whether it had."""
+        return self.is_over and take(self._fold)
+
+    def with_warnings(self, warnings: Sequence[str]) -> TimelineMessages:
+        """The same with more warnings: of what came after the last event."""
+        fold = copy(self._fold)
+        fold.warnings = [*fold.warnings, *warnings]
+        return TimelineMessages(fold, self._now, variable=self._variable, cell=self._cell)
+
+    def has_span(self, span_id: str) -> bool:
+        """Whether there is this span by now."""
+        return span_id in self._fold.spans
+
+    def list_span_ids(self) -> list[str]:
+        """The ids of all spans by now."""
+        with self._fold.lock:
+            return list(self._fold.spans)
 
     def make_snapshot(self) -> dict[str, Any]:
-        """Everything by now but streamed text, which a reader gets with the details of a call."""
+        """Everything by now but streamed text, with a record for each row: for views in this process."""
         with self._fold.lock:
-            return {
-                "kind": "snapshot",
-                "version": VERSION,
-                "n": self._fold.count,
-                "run": to_run(self._fold, self._now()),
-                "phases": to_phases(self._fold),
-                "rows": [to_row(span) for span in self._list_shown()],
-            }
+            return {**self._make_head("snapshot"), "rows": [to_row(span) for span in self._list_shown()]}
 
-    def make_delta(self, since: int) -> dict[str, Any] | None:
-        """What changed after message `since`, at a cost in proportion to that; None when nothing did.
+    def make_outline(self) -> dict[str, Any]:
+        """The same with only so much of each row as tells what is inside what, and how it ended."""
+        with self._fold.lock:
+            return {**self._make_head("snapshot"), "rows": [to_outline(span) for span in self._list_shown()]}
 
-        A number that no message of this run can have had is answered with a snapshot.
+    def make_rows(self, span_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The records of these rows, by their ids."""
+        with self._fold.lock:
+            return {span_id: to_row(self._fold.spans[span_id]) for span_id in span_ids}
+
+    def pack_snapshot(self) -> Packed:
+        """Everything by now, the rows as columns in one buffer, and the end of each text that is being streamed."""
+        with self._fold.lock:
+            shown = self._list_shown()
+            columns, buffer = to_buffer(pack_rows(shown))
+            head = {**self._make_head("snapshot"), "count": len(shown), "columns": columns, "text": self._read_tails()}
+            return head, [buffer]
+
+    def make_delta(self, since: int) -> dict[str, Any]:
+        """What changed after message `since`, with a record for each row.
+
+        Args:
+            since: the number of a message of this run, from 0 to `count`.
         """
         with self._fold.lock:
-            count = self._fold.count
-            if not 0 <= since <= count:
-                return self.make_snapshot()
-            if since == count:
-                return None
-            changed = sorted(self._fold.tree.list_changed_since(since), key=lambda span: span.position)
-            return {
-                "kind": "delta",
-                "version": VERSION,
-                "from": since,
-                "n": count,
-                "run": to_run(self._fold, self._now()),
-                "rows": [to_row(span) for span in changed if span.kind.traits.is_shown],
-                "text": self._collect_streamed(since),
-            }
+            rows = [to_row(span) for span in self._list_changed(since)]
+            return {**self._make_delta_head(since), "rows": rows}
+
+    def pack_delta(self, since: int) -> Packed:
+        """The same, at a cost in proportion to what changed; many rows, as at the end of a run, come as columns."""
+        with self._fold.lock:
+            changed = self._list_changed(since)
+            if len(changed) < FEW_ROWS:
+                return self.make_delta(since), []
+            columns, buffer = to_buffer(pack_rows(changed))
+            return {**self._make_delta_head(since), "count": len(changed), "columns": columns}, [buffer]
 
     def make_details(self, span_id: str) -> dict[str, Any]:
         """What the drawer shows of one span (W6)."""
         with self._fold.lock:
             return to_details(self._fold, span_id)
 
+    def make_piece(self, span_id: str, field: str, start: int) -> dict[str, Any]:
+        """More of a text that was too long for the details: a piece of it, from character `start` on (W6)."""
+        with self._fold.lock:
+            return to_piece(self._fold, span_id, field, start)
+
+    def get_task_outputs(self) -> dict[str, str]:
+        """What the tasks wrote, by the ids of their spans; all of it."""
+        with self._fold.lock:
+            return {
+                span.span_id: span.output
+                for span in self._fold.spans.values()
+                if span.kind is SpanKind.TASK and span.output
+            }
+
     def make_saved_view(self, max_bytes: int = SAVED_BYTES) -> dict[str, Any]:
         """The content of the trace's own MIME type (W14): a snapshot with details, in at most `max_bytes` of JSON.
 
-        Where not everything fits, ``rows_left_out`` and ``details_left_out`` say how much is missing: turns and
-        attempts go first, then the latest calls; texts are shorter than on request. The run and its phases are always
-        there. A row whose parent is missing is inside the next span around it.
+        Where not everything fits, ``kept`` says for each kind how many rows of how many there are, ``rows_left_out``
+        and ``details_left_out`` how much is missing; texts are shorter than on request. The run is always there.
         """
         with self._fold.lock:
-            saved = {
-                **self.make_snapshot(),
-                "kind": "saved",
-                "saved_at": self._now().isoformat(),
-                "rows": [],
-                "details": {},
-                "rows_left_out": 0,
-                "details_left_out": 0,
-            }
-            budget = _ByteBudget(max_bytes - _measure_bytes(saved) - 20)  # the two counts grow
-            kept = self._save_rows(saved, budget)
-            self._save_details(saved, kept, budget)
+            saved = {**self._make_head("saved"), "saved_at": self._now().isoformat()}
+            add_rows_and_details(saved, self._fold, self._list_shown(), max_bytes)
             return saved
 
-    def _save_rows(self, saved: dict[str, Any], budget: _ByteBudget) -> list[Span]:
-        """Fill in rows, the most telling first, until their share of the room is used up; gives their spans."""
-        spans = sorted(self._list_shown(), key=lambda span: span.kind.traits.keep_rank)
-        reserve = budget.left * (1 - _SAVED_ROW_SHARE)
-        rows: dict[str, dict[str, Any]] = {}
-        for span in spans:
-            row = to_row(span)
-            if not budget.take(_measure_bytes(row) + 2, reserve):
-                break
-            rows[span.span_id] = row
-        kept = spans[: len(rows)]
-        for span in kept:
-            around = span.parent
-            while around is not None and around.span_id not in rows and around.parent is not None:
-                around = around.parent
-            if around is not None:
-                rows[span.span_id]["parent_id"] = around.span_id
-        saved["rows"] = [rows[span.span_id] for span in sorted(kept, key=lambda span: span.position)]
-        saved["rows_left_out"] = len(spans) - len(kept)
-        return kept
+    def _make_head(self, kind: str) -> dict[str, Any]:
+        return {
+            "kind": kind,
+            "version": VERSION,
+            "n": self._fold.count,
+            "run": to_run(self._fold, self._now(), self._variable, self._cell),
+            "phases": to_phases(self._fold),
+        }
 
-    def _save_details(self, saved: dict[str, Any], spans: list[Span], budget: _ByteBudget) -> None:
-        """Fill in the details of these spans as far as there is room; what is too long makes way for the next."""
-        for span in spans:
-            details = to_details(self._fold, span.span_id, _SAVED_TEXT)
-            if is_empty(details):
-                continue
-            if budget.take(_measure_bytes(details) + _measure_bytes(span.span_id) + 4):
-                saved["details"][span.span_id] = details
-            else:
-                saved["details_left_out"] += 1
+    def _make_delta_head(self, since: int) -> dict[str, Any]:
+        return {
+            "kind": "delta",
+            "version": VERSION,
+            "from": since,
+            "n": self._fold.count,
+            "run": to_run(self._fold, self._now(), self._variable, self._cell),
+            "text": self._collect_streamed(since),
+        }
+
+    def _list_changed(self, since: int) -> list[Span]:
+        changed = sorted(self._fold.tree.list_changed_since(since), key=lambda span: span.position)
+        return [span for span in changed if span.kind.traits.is_shown]
 
     def _list_shown(self) -> list[Span]:
         return [span for span in self._fold.spans.values() if span.kind.traits.is_shown]
 
-    def _collect_streamed(self, since: int) -> list[list[str]]:
-        """The text that was streamed after message `since`, by call. What changed last is at the end of `streams`."""
+    def _collect_streamed(self, since: int) -> list[list[Any]]:
+        """The text that was streamed after message `since`, by call, and where in the call's text it begins.
+
+        What changed last is at the end of `streams`.
+        """
         pieces = []
         for span_id, stream in reversed(self._fold.streams.items()):
             if stream.version <= since:
                 break
-            if piece := stream.read_since(since):
-                pieces.append([span_id, piece])
+            start, piece = stream.read_since(since)
+            if piece:
+                pieces.append([span_id, piece, start])
         return pieces
 
-
-class _ByteBudget:
-    """Bytes that may still be taken."""
-
-    def __init__(self, size: int) -> None:
-        self.left = size
-
-    def take(self, size: int, reserve: float = 0) -> bool:
-        """Take this much, if so much is there beside the reserve."""
-        if size > self.left - reserve:
-            return False
-        self.left -= size
-        return True
-
-
-def _measure_bytes(value: Any) -> int:
-    """How many bytes it takes as plain JSON. A packer that writes less has bytes to spare."""
-    return len(json.dumps(value))
+    def _read_tails(self) -> list[list[Any]]:
+        """The end of each text that is being streamed, and where in the call's text it begins."""
+        tails = []
+        for span_id in self._fold.tree.open:
+            if (stream := self._fold.streams.get(span_id)) is not None:
+                text = stream.read()
+                start = max(0, len(text) - TAIL)
+                tails.append([span_id, text[start:], start])
+        return tails

@@ -6,6 +6,7 @@ What is in them is in `timeline_columns`. Knows nothing of what asks for them or
 from __future__ import annotations
 
 from datetime import datetime
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -16,10 +17,15 @@ from ensemble_notebook.trace.spans.span import Span
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 from ensemble_notebook.trace.tables.timeline_columns import ACTIVE, BUDGET, FAILURE, PHASE, ROWS, RUN
+from ensemble_notebook.trace.timeline.run_sentence import describe_run
 
 LONGEST_WARNING: Final = 500
 MOST_ACTIVE: Final = 20
 MOST_WARNINGS: Final = 20
+
+# Columns of rows that are the attributes of a span as they are.
+_OUTLINE: Final = ("span_id", "parent_id", "kind", "status", "end_ms", "wait_kind", "is_scripted", "item_count")
+_read_outline: Final = attrgetter(*_OUTLINE)
 
 
 def to_row(span: Span) -> dict[str, Any]:
@@ -27,24 +33,45 @@ def to_row(span: Span) -> dict[str, Any]:
     return ROWS.to_record(span)
 
 
-def to_run(fold: TraceFold, now: datetime) -> dict[str, Any]:
+def to_outline(span: Span) -> dict[str, Any]:
+    """Of a row what a picture of very many needs of all; what is unknown or false is not left out."""
+    return dict(zip(_OUTLINE, _read_outline(span), strict=True))
+
+
+def to_run(fold: TraceFold, now: datetime, variable: str | None = None, cell: str | None = None) -> dict[str, Any]:
     """The state of the run as a whole: the columns of `RUN`, `now` being the time of asking."""
-    return RUN.to_full_record(RunState(fold, now))
+    return RUN.to_full_record(RunState(fold, now, variable, cell))
 
 
 def to_phases(fold: TraceFold) -> list[dict[str, Any]]:
     """The phases with their predecessors, in order of declaration."""
-    return [PHASE.to_full_record(span) for span in fold.spans.values() if _is_phase(span)]
+    # The kind first: a run may have very many other spans.
+    return [
+        PHASE.to_full_record(span) for span in fold.spans.values() if span.kind is SpanKind.PHASE and _is_phase(span)
+    ]
 
 
 class RunState:
     """How a run stands; the attributes are columns of `RUN`."""
 
-    def __init__(self, fold: TraceFold, now: datetime) -> None:
+    def __init__(self, fold: TraceFold, now: datetime, variable: str | None = None, cell: str | None = None) -> None:
         self.fold = fold
+        self.variable = variable
+        self._cell = cell
         self.totals = UsageTotals() if fold.run is None or fold.run.totals is None else fold.run.totals
         self.currency = fold.currency
         self._now = now
+
+    @property
+    def name(self) -> str | None:
+        """What views call the run (W22). A variable that nobody chose, such as ``_ensemble``, is no name."""
+        variable = self.variable or ""
+        return self.fold.name or (variable if not variable.startswith("_") else "") or self._cell
+
+    @property
+    def sentence(self) -> str | None:
+        """What happened; None before the end (W20)."""
+        return self.fold.summary or describe_run(self.fold)
 
     @property
     def elapsed_ms(self) -> float:

@@ -1,0 +1,249 @@
+"""The spans of two runs side by side (T22): which are the same, changed, added or removed, and what that cost."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final, Literal, NamedTuple
+
+from ensemble_notebook.domain.definitions.enums import CaptureMode, SpanStatus
+from ensemble_notebook.trace.comparison.span_paths import RUN_PATH, find_paths
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.tables.table import Column, Table
+
+RowStatus = Literal["same", "changed", "added", "removed"]
+
+# What has an output of its own, in contrast to what only frames the outputs of others.
+_WITH_OUTPUT: Final = (SpanKind.TASK, SpanKind.LLM, SpanKind.TOOL, SpanKind.DELEGATION, SpanKind.REVIEW)
+# Another try, or a wait, says how a piece of work went and not what it was: what is around it does not change by it.
+_PASSING: Final = (SpanKind.ATTEMPT, SpanKind.WAIT)
+_Key = tuple[str, SpanKind]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSide:
+    """One of the two runs.
+
+    Attributes:
+        fold: its spans.
+        has_texts: whether texts were kept (T6a).
+        paths: of its spans, by their ids.
+        prompts: that its tasks and turns were given, by the ids of these.
+    """
+
+    fold: TraceFold
+    has_texts: bool
+    paths: Mapping[str, str]
+    prompts: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def from_fold(cls, fold: TraceFold) -> RunSide:
+        """All that is compared of a run."""
+        prompts: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
+        for messages in fold.messages.values():
+            for message in messages:
+                if message.is_prompt:
+                    prompts[message.span.span_id] += (message.text,)
+        has_texts = fold.capture_mode is not CaptureMode.METADATA
+        return cls(fold=fold, has_texts=has_texts, paths=find_paths(fold.spans.values()), prompts=prompts)
+
+    def get_prompts(self, span: Span) -> tuple[str, ...]:
+        """What a task or turn was given."""
+        return self.prompts.get(span.span_id, ())
+
+    def index_spans(self) -> dict[str | None, dict[_Key, Span]]:
+        """The spans by path and kind, in order, for each path that something is inside; None for the run itself."""
+        inside: defaultdict[str | None, dict[_Key, Span]] = defaultdict(dict)
+        for span_id, span in self.fold.spans.items():
+            around = None if span.kind is SpanKind.RUN else self.paths.get(span.enclosing_id or "", RUN_PATH)
+            inside[around][self.paths[span_id], span.kind] = span
+        return inside
+
+
+@dataclass(slots=True, kw_only=True)
+class RowDiff:
+    """One row: a span in one run, or in both. Each delta is the second run's less the first's; None is unknown.
+
+    Attributes:
+        path: as `find_paths` gives it.
+        around: the path of what it is inside; None for the run.
+        before, after: its span in the first and in the second run; None where it has none.
+        output_changed: None where it has no output, or where texts were not kept.
+        delta_ms: what is only in one run counts whole; so does what was planned and never ran, which took no time.
+    """
+
+    path: str
+    around: str | None
+    before: Span | None
+    after: Span | None
+    status: RowStatus = field(init=False)
+    output_changed: bool | None = None
+    delta_ms: float | None = None
+    delta_input_tokens: int | None = None
+    delta_output_tokens: int | None = None
+    delta_cost: Decimal | None = None
+
+    def __post_init__(self) -> None:
+        self.status = "added" if self.before is None else "removed" if self.after is None else "same"
+
+    @property
+    def is_reused(self) -> bool:
+        """Whether one of the runs took the result of an earlier one, and asked nothing (C34)."""
+        return any(span is not None and span.reused for span in (self.before, self.after))
+
+    @property
+    def delta_tokens(self) -> int | None:
+        """Both sorts of tokens together."""
+        if self.delta_input_tokens is None or self.delta_output_tokens is None:
+            return None
+        return self.delta_input_tokens + self.delta_output_tokens
+
+    @property
+    def span(self) -> Span:
+        """Its span in the second run, or else in the first."""
+        found = self.before if self.after is None else self.after
+        assert found is not None
+        return found
+
+
+DIFF: Final = Table(
+    "span of either run: the same path in both is one row, wherever in time it was",
+    None,
+    (
+        Column("path", "string", "names from the outside in, joined by /, the n-th of a name with #n; / is the run"),
+        Column("kind", "category", "of the span", "span.kind.value", is_nullable=False),
+        Column("task", "category", "name of the task that it belongs to", "span.task"),
+        Column(
+            "status",
+            "category",
+            "same, changed (in what was asked, who was asked or what came of it; of what is inside it, too), added or "
+            "removed; time, tokens, cost, waits and further attempts alone change nothing",
+            is_nullable=False,
+        ),
+        Column("output_changed", "boolean", "whether its text is another one; NA where it has none or none was kept"),
+        Column("delta_ms", "Float64", "second run less first, of duration_ms as in frames.tasks and frames.spans"),
+        Column("delta_input_tokens", "Int64", "second less first; NA where a part of either is unknown"),
+        Column("delta_output_tokens", "Int64", "second less first; NA where a part of either is unknown"),
+        Column("delta_cost", "Float64", "second less first, in their currency; NA where a part of either is unknown"),
+    ),
+)
+
+
+def compare_rows(first: RunSide, second: RunSide) -> list[RowDiff]:
+    """The rows, each below the one around it; in order of the first run, with what was added after what it followed."""
+    has_texts = first.has_texts and second.has_texts
+    same_currency = first.fold.currency == second.fold.currency
+    rows = _pair(first, second)
+    for row in rows:
+        _measure(row, same_currency=same_currency)
+        if row.before is None or row.after is None:
+            continue
+        if has_texts and row.span.kind in _WITH_OUTPUT:
+            row.output_changed = row.before.output != row.after.output
+        asked_alike = not has_texts or row.is_reused or first.get_prompts(row.before) == second.get_prompts(row.after)
+        if not asked_alike or _list_facts(row.before, has_texts) != _list_facts(row.after, has_texts):
+            row.status = "changed"
+    by_path = {row.path: row for row in rows}
+    for row in reversed(rows):  # from the inside out
+        around = by_path.get(row.around or "")
+        if around is None or around.status != "same" or row.status == "same" or row.span.kind in _PASSING:
+            continue
+        if not around.is_reused:  # what was reused has nothing inside
+            around.status = "changed"
+    return rows
+
+
+def _pair(first: RunSide, second: RunSide) -> list[RowDiff]:
+    """The rows in order, not compared yet."""
+    before, after = first.index_spans(), second.index_spans()
+    inside: dict[str | None, list[RowDiff]] = defaultdict(list)
+    for around in dict.fromkeys([*before, *after]):
+        olds, news = before.get(around, {}), after.get(around, {})
+        for key in _merge(olds, news):
+            inside[around].append(RowDiff(path=key[0], around=around, before=olds.get(key), after=news.get(key)))
+    return list(_walk(inside))
+
+
+def _walk(inside: Mapping[str | None, list[RowDiff]]) -> Iterator[RowDiff]:
+    """All rows, from the outside in."""
+    waiting = inside.get(None, [])[::-1]
+    while waiting:
+        row = waiting.pop()
+        yield row
+        waiting += inside.get(row.path, [])[::-1]
+
+
+def _merge(olds: Iterable[_Key], news: Iterable[_Key]) -> Iterator[_Key]:
+    """All keys in the order of the first, each new one after the last that is in both."""
+    known = dict.fromkeys(olds)
+    followers: defaultdict[_Key | None, list[_Key]] = defaultdict(list)
+    last: _Key | None = None
+    for key in news:
+        if key in known:
+            last = key
+        else:
+            followers[last].append(key)
+    yield from followers[None]
+    for key in known:
+        yield key
+        yield from followers.get(key, ())
+
+
+def _list_facts(span: Span, has_texts: bool) -> tuple[Any, ...]:
+    """What makes a span the same as another one: what was asked, who was asked, and what came of it."""
+    attributes = span.attributes or {}
+    facts = (
+        *(span.status, span.error_type, span.agent, span.outcome, span.review_decision, span.delegate_to),
+        *(span.provider, span.model_requested, span.model, span.finish_reason),
+        attributes.get("settings"),
+    )
+    return (*facts, span.description, span.input, span.output) if has_texts else facts
+
+
+def _subtract(after: Any, before: Any) -> Any:
+    """The difference; None where either is unknown."""
+    return None if after is None or before is None else after - before
+
+
+class Amounts(NamedTuple):
+    """What a span took; None is unknown, or nothing that its kind has."""
+
+    ms: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: Decimal | None
+
+    @property
+    def tokens(self) -> int | None:
+        """Both sorts together."""
+        return (
+            None if self.input_tokens is None or self.output_tokens is None else self.input_tokens + self.output_tokens
+        )
+
+
+def measure_amounts(span: Span | None) -> Amounts:
+    """What a span took. One that is not there took nothing, which is known, and so did one that never ran."""
+    if span is None:
+        return Amounts(0.0, 0, 0, Decimal(0))
+    ms = span.own_ms if span.kind is SpanKind.TASK else span.duration_ms
+    if span.start_ms is None and span.status is not SpanStatus.PENDING:
+        ms = 0.0
+    if span.usage_leaf:
+        return Amounts(ms, span.input_tokens, span.output_tokens, span.cost)
+    totals = span.totals
+    if totals is None:
+        return Amounts(ms, None, None, None)
+    tokens = (totals.input_tokens, totals.output_tokens) if totals.tokens_complete else (None, None)
+    return Amounts(ms, *tokens, totals.cost if totals.cost_complete else None)
+
+
+def _measure(row: RowDiff, *, same_currency: bool) -> None:
+    before, after = measure_amounts(row.before), measure_amounts(row.after)
+    row.delta_ms = _subtract(after.ms, before.ms)
+    row.delta_input_tokens = _subtract(after.input_tokens, before.input_tokens)
+    row.delta_output_tokens = _subtract(after.output_tokens, before.output_tokens)
+    row.delta_cost = _subtract(after.cost, before.cost) if same_currency else None

@@ -1,0 +1,218 @@
+"""Two runs compared (T22): `a.diff(b)`. Says what changed on the way from the first to the second."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import RunStatus
+from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
+from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
+from ensemble_notebook.trace.comparison.definition_texts import describe_definition, describe_inputs
+from ensemble_notebook.trace.comparison.diff_lines import (
+    DiffLine,
+    format_difference,
+    make_diff_lines,
+    render_diff_lines,
+)
+from ensemble_notebook.trace.comparison.row_diffs import DIFF, RowDiff, RunSide, compare_rows
+from ensemble_notebook.trace.comparison.text_changes import TextChanges
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.tables.table import as_frame
+
+_UNENDED: Final = (RunStatus.PENDING, RunStatus.RUNNING)
+_PROMPTS: Final = {"system": "system prompt", "user": "user prompt"}
+
+
+class RunDiff:
+    """What changed from one run to another: ``a.diff(b)``. Each difference is `b` less `a`; unknown is NA.
+
+    Rows are matched by path, which is made of stable names and never of times, so that runs of other length, failed,
+    interrupted and loaded ones can be compared::
+
+        a.diff(b).frame.query("kind == 'task' and output_changed")
+        print(a.diff(b).prompts)
+
+    Args:
+        before, after: what is known of `a` and of `b`; they may go on meanwhile, which the first use does not follow.
+        labels: what tells them apart, where they are variants of one ensemble.
+
+    Attributes:
+        before, after, labels: as given.
+    """
+
+    def __init__(self, before: TraceFold, after: TraceFold, labels: tuple[str, str] | None = None) -> None:
+        self.before = before
+        self.after = after
+        self.labels = labels
+        with before.lock, after.lock:
+            self._sides = RunSide.from_fold(before), RunSide.from_fold(after)
+
+    @cached_property
+    def rows(self) -> Sequence[RowDiff]:
+        """The rows of `frame` with their spans, each below the one around it."""
+        return compare_rows(*self._sides)
+
+    @as_frame(DIFF)
+    def frame(self) -> Sequence[RowDiff]:
+        return self.rows
+
+    @property
+    def task_rows(self) -> list[RowDiff]:
+        """The rows of the tasks of the runs themselves, without delegated work."""
+        return [row for row in self.rows if row.span.is_own_task]
+
+    @property
+    def run_row(self) -> RowDiff | None:
+        """The row of the runs as a whole; None where neither has begun."""
+        return self.rows[0] if self.rows and self.rows[0].span.kind is SpanKind.RUN else None
+
+    @cached_property
+    def inputs(self) -> TextChanges:
+        """The template variables that are not the same."""
+        return self._compare_texts(describe_inputs(self.before), describe_inputs(self.after))
+
+    @cached_property
+    def definition(self) -> TextChanges:
+        """What was declared otherwise: the ensemble, its agents, phases and tasks, field by field."""
+        before, after = (describe_definition(side.fold, has_texts=self.has_texts) for side in self._sides)
+        return TextChanges.between(before, after)
+
+    @cached_property
+    def prompts(self) -> TextChanges:
+        """The prompts that are not the same, of what was asked in both runs."""
+        before, after = (dict(_list_prompts(side)) for side in self._sides)
+        return self._compare_texts(*_keep_common(before, after))
+
+    @cached_property
+    def outputs(self) -> TextChanges:
+        """The outputs that are not the same, of the tasks that both runs have; one of them may have no output."""
+        before: dict[str, str] = {}
+        after: dict[str, str] = {}
+        for row in self.task_rows:
+            if row.before is not None and row.after is not None:
+                before |= {row.path: row.before.output} if row.before.output else {}
+                after |= {row.path: row.after.output} if row.after.output else {}
+        return self._compare_texts(before, after)
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether both runs have kept their texts (T6a); else there are only names and numbers to compare."""
+        return all(side.has_texts for side in self._sides)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be compared, and why, in sentences."""
+        return tuple(self._list_notes())
+
+    @property
+    def summary(self) -> str:
+        """How many tasks changed, and how much more or less the second run took, in one line."""
+        return " · ".join([self.task_summary, *self._list_differences()])
+
+    @property
+    def task_summary(self) -> str:
+        """How many tasks changed: ``3 tasks: 2 same, 1 changed``."""
+        counts = Counter(row.status for row in self.task_rows)
+        tasks = [f"{counts[status]} {status}" for status in ("same", "changed", "added", "removed") if counts[status]]
+        return f"{pluralize(counts.total(), 'task')}: {', '.join(tasks)}" if tasks else "no tasks"
+
+    @property
+    def sides(self) -> list[tuple[str, str]]:
+        """Both runs, each as ``A`` or ``B`` and in a line that tells which it is."""
+        labels = self.labels or (None, None)
+        sides = zip("AB", (self.before, self.after), labels, strict=True)
+        return [(side, describe_side(fold, label)) for side, fold, label in sides]
+
+    @property
+    def timeline(self) -> Any:
+        """Both runs, one above the other, where the notebook layer can show them (W17)."""
+        return render_view("diff_timeline", self)
+
+    @property
+    def lines(self) -> list[DiffLine]:
+        """The runs, their phases and tasks, as a person reads them."""
+        return make_diff_lines(self.rows, self.after.currency)
+
+    def _compare_texts(self, before: Mapping[str, str], after: Mapping[str, str]) -> TextChanges:
+        return TextChanges.between(before, after) if self.has_texts else TextChanges()
+
+    def _list_differences(self) -> Iterator[str]:
+        row = self.run_row
+        if row is None:
+            return
+        if row.delta_ms is not None:
+            yield f"time {format_difference(row.delta_ms, format_duration)}"
+        if row.delta_tokens is not None:
+            yield f"tokens {format_difference(row.delta_tokens, format_count)}"
+        if row.delta_cost is not None:
+            cost = format_difference(row.delta_cost, partial(format_money, currency=self.after.currency))
+            yield f"cost {cost}"
+
+    def _list_notes(self) -> Iterator[str]:
+        for side, name in zip(self._sides, "AB", strict=True):
+            if not side.has_texts:
+                yield f"Run {name} has kept no texts (capture mode metadata): prompts and outputs can't be compared."
+            if side.fold.status in _UNENDED:
+                yield f"Run {name} had not ended: what it had not come to by then is unknown."
+            if side.fold.plan is None:
+                yield f"Run {name} has no plan, so its tasks have no definition to compare."
+        if self.before.currency != self.after.currency:
+            currencies = f"{self.before.currency} and {self.after.currency}"
+            yield f"The runs have costs in {currencies}, which can't be subtracted."
+
+    def __repr__(self) -> str:
+        """The summary, and what changed, as text."""
+        lines = [*(f"{side} {said}" for side, said in self.sides), self.summary]
+        lines += [*self.notes, "", *render_diff_lines(self.lines)]
+        for title, changes in self.list_parts():
+            lines += ["", title, *(f"  {line}".rstrip() for line in changes.splitlines())]
+        return "\n".join(lines)
+
+    def list_parts(self) -> list[tuple[str, TextChanges]]:
+        """The texts that changed, with a title for each sort; sorts in which nothing did are left out."""
+        return [(title, changes) for title, changes in self._parts.items() if changes]
+
+    def describe_rest(self) -> str:
+        """The sorts of texts in which nothing changed, or of which nothing is known; empty where there is none."""
+        rest = [title.lower() for title, changes in self._parts.items() if not changes]
+        lost = [] if self.has_texts else [each for each in rest if each != "definition"]
+        same = [each for each in rest if each not in lost]
+        said = (f"{word}: {', '.join(names)}" for word, names in (("same", same), ("not kept", lost)) if names)
+        return " · ".join(said)
+
+    @property
+    def _parts(self) -> dict[str, TextChanges]:
+        return {"Inputs": self.inputs, "Definition": self.definition, "Prompts": self.prompts, "Outputs": self.outputs}
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return make_mime_bundle("diff", self)
+
+
+def describe_side(fold: TraceFold, label: str | None = None) -> str:
+    """A run in a line: what tells it apart from others of its name, its name, when it began, how it ended."""
+    began = None if fold.run is None else fold.run.start_time
+    when = [] if began is None else [f"{began:%Y-%m-%d %H:%M:%S} UTC"]
+    names = list(dict.fromkeys(filter(None, (label, fold.name)))) or ["run"]
+    return " · ".join([*names, fold.run_id[:8], *when, fold.status.value.replace("_", " ")])
+
+
+def _list_prompts(side: RunSide) -> Iterator[tuple[str, str]]:
+    """The prompts of all tasks by path, the n-th of a task and sort with ``#n``."""
+    counts: Counter[str] = Counter()
+    for messages in side.fold.messages.values():
+        for message in messages:
+            if message.is_earlier or (sort := _PROMPTS.get(message.role)) is None:
+                continue
+            name = f"{side.paths[message.span.span_id]}, {sort}"
+            counts[name] += 1
+            yield (name if counts[name] == 1 else f"{name} #{counts[name]}"), message.text
+
+
+def _keep_common(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What both have."""
+    names = [name for name in before if name in after]
+    return {name: before[name] for name in names}, {name: after[name] for name in names}

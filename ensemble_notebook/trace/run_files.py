@@ -1,0 +1,81 @@
+"""A run as a file of another kind (T13): what the end of the name says. Knows no page: a view above makes those."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ensemble_notebook.domain.seams.views import render_view
+from ensemble_notebook.errors import MissingPackageError, ValidationError
+from ensemble_notebook.trace.formats.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from ensemble_notebook.trace.frames import Frames
+
+
+class ExportedTrace(Protocol):
+    """What is asked of a trace here."""
+
+    @property
+    def frames(self) -> Frames: ...
+
+    def save(self, path: Path, /) -> Path: ...
+
+
+def export_trace(trace: ExportedTrace, path: Path) -> Path:
+    """Write a run as what the end of the file's name says; gives the file.
+
+    Raises:
+        ValidationError: no format has this ending; names those that there are.
+        MissingPackageError: the format needs a package that is not installed.
+        OSError: it can't be written; what was there before is still there.
+    """
+    name = path.name.lower()
+    write = next((write for ending, (write, _) in FORMATS.items() if name.endswith(ending)), None)
+    if write is None:
+        known = ", ".join(f"{ending} ({meaning})" for ending, (_, meaning) in FORMATS.items())
+        raise ValidationError(
+            f"A run can't be exported to {path.name!r}. The end of the name says what it becomes: {known}."
+        )
+    return write(trace, path)
+
+
+def _write_trace(trace: ExportedTrace, path: Path) -> Path:
+    return trace.save(path)
+
+
+def _write_page(trace: ExportedTrace, path: Path) -> Path:
+    return _write_text(path, render_view("page", trace))
+
+
+def _write_svg(trace: ExportedTrace, path: Path) -> Path:
+    return _write_text(path, render_view("svg", trace))
+
+
+def _write_text(path: Path, text: str) -> Path:
+    return write_whole(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+
+
+def _write_parquet(trace: ExportedTrace, path: Path) -> Path:
+    """The spans; the dicts in `attributes` as JSON text, since a column of a file has one type."""
+    if find_spec("pyarrow") is None:
+        raise MissingPackageError("Parquet files need pyarrow", extra="parquet")
+    spans = trace.frames.spans
+    texts = {"attributes": spans["attributes"].map(_to_json, na_action="ignore").astype("string")}
+    return write_whole(path, lambda draft: spans.assign(**texts).to_parquet(draft, engine="pyarrow"))
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+FORMATS: Final[dict[str, tuple[Callable[[ExportedTrace, Path], Path], str]]] = {
+    ".json": (_write_trace, "the trace, which can be loaded again; best .trace.json"),
+    ".html": (_write_page, "the timeline as one page, without a network"),
+    ".svg": (_write_svg, "a picture"),
+    ".parquet": (_write_parquet, "the table of spans"),
+}
+"""What a run can be written as: the end of the name, who writes it, and what it is."""

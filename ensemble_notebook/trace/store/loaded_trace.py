@@ -1,0 +1,96 @@
+"""The trace of a run from the store; one that was cut off gets the end that it never came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.errors import StoreError
+from ensemble_notebook.trace.analysis.activity import measure_activity
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.formats.event_checks import check_events
+from ensemble_notebook.trace.store.run_facts import RememberedRun, RunSummary
+from ensemble_notebook.trace.store.store_reader import SIGNS_OF_DAMAGE
+
+Pace = Callable[[Iterable[ev.Event]], Iterable[ev.Event]]
+
+
+def make_trace(run: RememberedRun, events: Sequence[ev.Event], pace: Pace = iter) -> ExecutionTrace:
+    """The trace of these events, folded, so that what is wrong with them shows now (E71).
+
+    Args:
+        run: that they are of.
+        events: in order; the end of a run that was cut off need not be among them.
+        pace: gives them one by one, for who folds them beside other work.
+
+    Raises:
+        StoreError: they are not those of one run.
+    """
+    events = complete_events(run, events)
+    try:
+        trace = ExecutionTrace.from_events(events, run.facts.cost)
+        trace.fold = TraceFold.from_events(pace(events), run.facts.cost)
+        if trace.fold.run is None:
+            raise ValueError("no run has started")
+        trace.fold.name = trace.fold.name or run.facts.name  # the variable of its cell, which no event knows
+    except SIGNS_OF_DAMAGE as error:
+        raise _explain_damage(run, error) from error
+    return trace
+
+
+def complete_events(run: RememberedRun, events: Sequence[ev.Event]) -> Sequence[ev.Event]:
+    """The events, checked, with the end that a run that was cut off never came to.
+
+    Raises:
+        StoreError: they are not those of one run.
+    """
+    try:
+        check_events(events)
+    except SIGNS_OF_DAMAGE as error:
+        raise _explain_damage(run, error) from error
+    return [*events, *_make_end(events)] if run.status is RunStatus.INTERRUPTED else events
+
+
+def _explain_damage(run: RememberedRun, error: Exception) -> StoreError:
+    reason = f"{type(error).__name__}: {error}"
+    return StoreError(f"Run {run.run_id} can't be read from the store: its events are damaged ({reason}).")
+
+
+def summarize_trace(trace: ExecutionTrace) -> RunSummary | None:
+    """What a run came to; None for one that has not begun."""
+    found = measure_activity(trace.fold)
+    metrics = trace.metrics
+    return (
+        None
+        if not found
+        else RunSummary(
+            tasks=0 if trace.plan is None else trace.plan.total_tasks,
+            tasks_done=trace.fold.tree.task_counts[SpanStatus.OK],
+            input_tokens=metrics.input_tokens,
+            output_tokens=metrics.output_tokens,
+            cost=metrics.cost,
+            currency=metrics.currency,
+            wall_ms=found[0].wall_ms,
+            inputs=dict(trace.inputs),
+        )
+    )
+
+
+def _make_end(events: Sequence[ev.Event]) -> list[ev.Event]:
+    """The last event of a run whose process was gone before; none where it has one, or has not begun."""
+    if not events or isinstance(events[-1], ev.RunEnded):
+        return []
+    first, last = events[0], max(events, key=lambda event: event.offset_s)
+    end = ev.RunEnded(
+        run_id=first.run_id,
+        seq=events[-1].seq + 1,
+        span_id=first.span_id,
+        parent_id=first.parent_id,
+        time=last.time,
+        offset_s=last.offset_s,
+        status=RunStatus.INTERRUPTED,
+        exit_reason=ExitReason.INTERRUPTED,
+    )
+    return [end]

@@ -1,0 +1,132 @@
+"""What the store is told of a run when it begins, and what it tells of it later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from ensemble_notebook.domain.definitions.cost import CostConfiguration
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
+from ensemble_notebook.domain.outputs.chat_message import Messages
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOrigin:
+    """The cell that a run comes from.
+
+    Attributes:
+        cell: what the notebook calls it: ``In[3]``.
+        variable: that the output is bound to; None where nobody chose one.
+        text: of its body; empty where no text is kept (T6a).
+        options: its first line; empty likewise.
+        notebook: path or name of the notebook, where that is known.
+    """
+
+    cell: str | None = None
+    variable: str | None = None
+    text: str = ""
+    options: str = ""
+    notebook: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What is known of a run before its first event.
+
+    Attributes:
+        name: of the ensemble, else of the variable that its output is bound to (W22).
+        started_at: UTC.
+        cost: the ensemble's own rates.
+        origin: None for a run from Python.
+        inputs: values of the template variables, as far as JSON has them and no secret is in them.
+        lost_inputs: the names of the others.
+        resumed_from: the run that it goes on with; it begins with all exchanges and results of that one.
+        continued_from: the run whose conversations its tasks go on with (E55).
+        conversations: these, by the names of the tasks; None where there are none, or a secret is in them.
+    """
+
+    run_id: str
+    name: str | None
+    started_at: datetime
+    capture_mode: CaptureMode = CaptureMode.OFF
+    cost: CostConfiguration | None = None
+    origin: RunOrigin | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    lost_inputs: tuple[str, ...] = ()
+    resumed_from: str | None = None
+    continued_from: str | None = None
+    conversations: Mapping[str, Messages] | None = None
+
+    @property
+    def keeps_texts(self) -> bool:
+        """Whether anything but names, times and numbers may be written (T6a)."""
+        return self.capture_mode is not CaptureMode.METADATA
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RememberedRun:
+    """A run in the store.
+
+    Attributes:
+        facts: as it began.
+        status: how it ended. RUNNING while its process lives; INTERRUPTED where that is gone, or was stopped.
+        ended_at: UTC; None where it has no end.
+    """
+
+    facts: RunFacts
+    status: RunStatus
+    ended_at: datetime | None
+
+    @property
+    def run_id(self) -> str:
+        """Its id."""
+        return self.facts.run_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """What a run came to. Unknown is None.
+
+    Attributes:
+        cost: the known part, in `currency`.
+        wall_ms: from start to end, or to its last event.
+    """
+
+    tasks: int
+    tasks_done: int
+    input_tokens: int | None
+    output_tokens: int | None
+    cost: Decimal | None
+    currency: str
+    wall_ms: float | None
+    inputs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredResult:
+    """What a finished task left in the store.
+
+    Attributes:
+        run_id, path: of the run and of the task in it: ``"phase/task"`` or ``"task"``.
+        key, parts: of everything that counted, as they were given.
+        obstacle: why it can't serve again, in words; None where it can.
+        output: without trace and metrics; None where there is an obstacle. `parsed_output` is there where it is a plain
+            JSON value.
+        delegated: outputs of the workers of a managed task.
+        has_lost_value: its `parsed_output` was no JSON value, and is not kept; `raw` is.
+        facts: whatever else was given: plain JSON.
+    """
+
+    run_id: str
+    path: str
+    key: str
+    parts: Mapping[str, str]
+    obstacle: str | None
+    output: TaskOutput | None
+    delegated: tuple[TaskOutput, ...] = ()
+    has_lost_value: bool = False
+    facts: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,234 @@
+"""The run store (T30): what runs leave behind, so that they can be shown, compared, resumed and reused.
+
+Begin a run with `RunStore.begin`, which gives its writer; read with the other methods, each of which opens the file
+for itself, so that nothing has to be closed. Several kernels may use the same file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from ensemble_notebook.domain.events import Event
+from ensemble_notebook.errors import StoreError, did_you_mean
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.store.location import OFF, VARIABLE, find_store
+from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult
+from ensemble_notebook.trace.store.run_writer import RunWriter
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from ensemble_notebook.trace.store.result_reader import ResultReader
+    from ensemble_notebook.trace.store.store_writer import StoreWriter
+    from ensemble_notebook.trace.store.table_keeper import TableKeeper
+
+T = TypeVar("T")
+
+SHORTEST_ID: Final = 4
+"""Characters of an id that name a run; fewer may be a slip, or a name that is gone."""
+
+_open_stores: Final[dict[Path, RunStore]] = {}
+_lock: Final = threading.Lock()
+
+
+class RunStore:
+    """The store in one file. One object per file and process: `RunStore.open`.
+
+    Attributes:
+        path: of the file; it may not be there yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._writer: StoreWriter | None = None
+        self._keeper: TableKeeper | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, path: Path | None = None) -> RunStore:
+        """The store in this file; None: the one that is configured. Nothing is opened or made yet.
+
+        Raises:
+            StoreError: none is configured.
+        """
+        found = find_store() if path is None else path
+        if found is None:
+            raise StoreError(f"No runs are remembered: the store is {OFF!r} in config.store or {VARIABLE}.")
+        with _lock:
+            return _open_stores.setdefault(found, cls(found))
+
+    @classmethod
+    def find(cls) -> RunStore | None:
+        """The configured store; None where it is switched off."""
+        return None if find_store() is None else cls.open()
+
+    def begin(self, facts: RunFacts) -> RunWriter:
+        """Begin to write a run. Returns at once and never raises: what is wrong with the file, the writer tells."""
+        from ensemble_notebook.trace.store.store_writer import StoreWriter
+        from ensemble_notebook.trace.store.table_keeper import TableKeeper
+
+        with self._lock:
+            if self._writer is None or self._keeper is None:
+                self._writer, self._keeper = StoreWriter(self.path), TableKeeper(self.path)
+            run, keeper = RunWriter(facts, self._writer.intake), self._keeper
+            keeper.begin()
+            self._writer.begin(run)
+        run.closed.add_done_callback(lambda _: keeper.end(run.facts.run_id, is_written=not run.is_given_up))
+        return run
+
+    def list_runs(self, limit: int | None = None) -> list[RememberedRun]:
+        """The runs, newest first; all of them, or so many."""
+        from ensemble_notebook.trace.store.store_reader import read_runs
+
+        return self._read(lambda connection: list(read_runs(connection, limit)), [])
+
+    def find_run(self, word: str) -> RememberedRun:
+        """The run that a person means: by its place from the end (``-1``), its id, its name, or a beginning of its id.
+
+        Of several with the same name it is the newest.
+
+        Raises:
+            StoreError: there is none, or more than one.
+        """
+        runs = self.list_runs()
+        if not runs:
+            raise StoreError(f"No run is remembered yet in {self.path}.")
+        if re.fullmatch(r"-[0-9]{1,9}", word):
+            return _find_place(runs, int(word[1:]))
+        meant = [each for each in runs if word in (each.run_id, each.facts.name)]
+        begun = [each for each in runs if len(word) >= SHORTEST_ID and each.run_id.startswith(word)]
+        if meant or len(begun) == 1:
+            return (meant or begun)[0]
+        if begun:
+            ids = ", ".join(map(_describe, begun[:5])) + (", ..." if len(begun) > 5 else "")
+            raise StoreError(f"{word!r} may be any of {len(begun)} runs: {ids}. Type more of the id.")
+        known = dict.fromkeys([*(each.facts.name for each in runs if each.facts.name), *(each.run_id for each in runs)])
+        raise StoreError(f"No run {word!r} is remembered.{did_you_mean(word, known)} %ensemble runs lists them.")
+
+    def load_events(self, run_id: str) -> list[Event]:
+        """The events of a run, in order; none where it is not there. Pieces of streamed text are not among them.
+
+        Raises:
+            StoreError: they are damaged.
+        """
+        from ensemble_notebook.trace.store.store_reader import read_events
+
+        return self._read(lambda connection: list(read_events(connection, run_id)), [])
+
+    def load_trace(self, run: RememberedRun) -> ExecutionTrace:
+        """The trace of a run, as far as it has come.
+
+        Raises:
+            StoreError: it is damaged.
+        """
+        from ensemble_notebook.trace.store.loaded_trace import make_trace
+
+        return make_trace(run, self.load_events(run.run_id))
+
+    def load_summaries(self) -> dict[str, RunSummary]:
+        """The summaries that are kept, by the ids of their runs."""
+        from ensemble_notebook.trace.store.store_reader import read_summaries
+
+        return self._read(read_summaries, {})
+
+    def keep_summaries(self, summaries: Mapping[str, RunSummary]) -> None:
+        """Keep these with their runs; nothing is lost where that fails, since they can be made again."""
+        from ensemble_notebook.trace.store.run_rows import write_summaries
+
+        if summaries:
+            with suppress(StoreError), self._open() as connection:
+                write_summaries(connection, summaries)
+
+    def clear(self) -> int:
+        """Forget all runs that are over, and say how many they were. Running ones go on unharmed.
+
+        Raises:
+            StoreError: the store can't be written.
+        """
+        from ensemble_notebook.trace.store.retention import forget, list_over
+
+        return self._read(lambda connection: forget(connection, list_over(connection)), 0)
+
+    def load_exchanges(self, run_id: str) -> list[dict[str, Any]]:
+        """The documents of a recording of this run, in order.
+
+        Raises:
+            StoreError: they are damaged.
+        """
+        from ensemble_notebook.trace.store.store_reader import read_exchanges
+
+        return self._read(lambda connection: list(read_exchanges(connection, run_id)), [])
+
+    def open_results(self) -> ResultReader:
+        """What finds results by their keys, of whatever run or kernel; the caller closes it."""
+        from ensemble_notebook.trace.store.result_reader import ResultReader
+
+        return ResultReader(self.path)
+
+    def load_results(self, run_id: str) -> list[StoredResult]:
+        """The results of the finished tasks of a run, in the order in which they were done.
+
+        A task that was done several times has one for each. What is damaged is left out.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        from ensemble_notebook.trace.store.store_reader import read_results
+
+        return self._read(lambda connection: list(read_results(connection, run_id)), [])
+
+    def _read(self, read: Callable[[sqlite3.Connection], T], nothing: T) -> T:
+        """What is read from the file; `nothing` where there is none.
+
+        Raises:
+            StoreError: it can't be read.
+        """
+        if not self.path.exists():
+            return nothing
+        with self._open() as connection:
+            return read(connection)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        from ensemble_notebook.trace.store.faults import opened
+
+        with opened(self.path) as connection:
+            yield connection
+
+    def __repr__(self) -> str:
+        """Say its file."""
+        return f"RunStore({str(self.path)!r})"
+
+
+def _find_place(runs: Sequence[RememberedRun], place: int) -> RememberedRun:
+    """The run at this place from the end, from 1.
+
+    Raises:
+        StoreError: there are not so many, or it is 0.
+    """
+    if 1 <= place <= len(runs):
+        return runs[place - 1]
+    told = (
+        f"{len(runs)} are remembered, from -1, the last, to -{len(runs)}" if len(runs) > 1 else "only -1 is remembered"
+    )
+    raise StoreError(f"There is no run -{place}: {told}.")
+
+
+def _describe(run: RememberedRun) -> str:
+    name = "" if run.facts.name is None else f"{run.facts.name}, "
+    return f"{run.run_id} ({name}{run.facts.started_at:%Y-%m-%d %H:%M:%S} UTC, {run.status.value.replace('_', ' ')})"
+
+
+def _forget_stores() -> None:
+    """A forked process has no threads: it begins anew."""
+    _open_stores.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_stores)

@@ -1,0 +1,224 @@
+"""One run on its way into the store: every method only puts things where the thread that writes will take them.
+
+What can be made later is handed on as a function, which that thread calls: the loop of the run has other things to do.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from ensemble_notebook.domain import events as ev
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
+from ensemble_notebook.trace.store.run_facts import RunFacts
+
+SHOW_LIMIT_S: Final = 1.0
+"""How long what shows a completed task waits until it is on disk, in all, before it shows it anyway."""
+
+MakeDocument = Callable[[bool], Mapping[str, Any]]
+"""Makes the document of an exchange: secrets masked, or, where that is False, perhaps not yet."""
+
+
+# None of these is frozen, since that takes several times as long to make, and a task makes one or two of each.
+@dataclass(slots=True)
+class StoredExchange:
+    """One exchange of the run, as recordings have it."""
+
+    make_document: MakeDocument
+
+
+@dataclass(slots=True)
+class FinishedTask:
+    """The result of a task, and the key of what counted for it.
+
+    Attributes:
+        path: ``"phase/task"`` or ``"task"``.
+        key: by which `ResultReader.find` finds it.
+        parts: of the key, to say later what has changed.
+        output: of the task.
+        obstacle: why it can't be used again, if so; then its text is not written.
+        delegated: outputs of the workers, for the task of a manager.
+        facts: whatever else is to be known later: plain values.
+    """
+
+    path: str
+    key: str
+    parts: Mapping[str, str]
+    output: TaskOutput
+    obstacle: str | None = None
+    delegated: Sequence[TaskOutput] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class PendingResult:
+    """A result that is made when it is written."""
+
+    make: Callable[[], FinishedTask]
+
+
+Entry = ev.Event | StoredExchange | PendingResult
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a run has had to write for a while.
+
+    Attributes:
+        entries: in order.
+        has_ended: nothing follows.
+    """
+
+    entries: list[Entry]
+    has_ended: bool
+
+
+class WritingThread(Protocol):
+    """Takes what runs have to write.
+
+    Attributes:
+        is_asleep: whether it has to be woken to see that there is something.
+    """
+
+    is_asleep: bool
+
+    def wake(self) -> None:
+        """There is something. Returns at once."""
+
+    def hurry(self) -> None:
+        """Somebody waits for what there is. Returns at once."""
+
+
+class RunWriter:
+    """Writes one run. Thread-safe; no method raises for anything that is wrong with the disk.
+
+    Usage: events by `on_event` (a sink), documents of a recording by `add_exchange`, the results of finished tasks by
+    `add_result`; `close` after the last, and wait for its future, whose result is reached in any case.
+
+    Attributes:
+        facts: of the run.
+        readers: called by the thread that writes with each event, before what came after that is made.
+        on_warning: called by that thread when there is a warning to take; must be fast and must not raise.
+        warnings: what went wrong and nobody has been told yet; one at most.
+    """
+
+    def __init__(self, facts: RunFacts, thread: WritingThread) -> None:
+        self.facts = facts
+        self.readers: list[Callable[[ev.Event], object]] = []
+        self.warnings: list[str] = []
+        self.on_warning: Callable[[], object] = bool
+        self.closed: Future[None] = Future()
+        self._thread = thread
+        self._entries: deque[Entry] = deque()
+        self._has_ended = False
+        self._written_seq = -1
+        self._put_seq = -1
+        self._is_given_up = False
+        self._changed = threading.Condition()
+        self._patience_s = SHOW_LIMIT_S
+
+    def take_warnings(self) -> list[str]:
+        """The warnings that nobody has told yet."""
+        with self._changed:
+            taken, self.warnings = self.warnings, []
+            return taken
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether nothing more of this run is written."""
+        return self._is_given_up
+
+    def on_event(self, event: ev.Event) -> None:
+        """Write an event. Pieces of streamed text are not kept: the whole reply follows."""
+        if type(event) is not ev.LlmToken:
+            self._put_seq = event.seq
+            self._entries.append(event)  # as `_put` does: no event needs one more call
+            if self._thread.is_asleep:
+                self._thread.wake()
+
+    def add_exchange(self, make_document: MakeDocument) -> None:
+        """Write an exchange, as a recording has it. Nothing where no text is kept (T6a)."""
+        if self.facts.keeps_texts:
+            self._put(StoredExchange(make_document))
+
+    def add_result(self, make: Callable[[], FinishedTask]) -> None:
+        """Write what a finished task came to, under the key of what counted. Nothing where no text is kept (T6a).
+
+        Args:
+            make: called by the thread that writes, after the readers have seen the events before.
+        """
+        if self.facts.keeps_texts:
+            self._put(PendingResult(make))
+
+    def _put(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        if self._thread.is_asleep:
+            self._thread.wake()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to write, or to end."""
+        return bool(self._entries) or self._has_ended
+
+    def take(self) -> Taken:
+        """Called by the thread that writes: what there is."""
+        has_ended = self._has_ended  # asked first: what was put before the end is taken with it
+        take = self._entries.popleft
+        return Taken([take() for _ in range(len(self._entries))], has_ended)
+
+    def hold(self, event: ev.Event) -> None:
+        """Return once a completion may be shown: what completed is on disk, or the disk is too slow to wait for.
+
+        For threads that tell people. A run waits `SHOW_LIMIT_S` in all, however many tasks it has.
+        """
+        if isinstance(event, ev.TaskCompleted) and event.seq > self._written_seq and self._patience_s > 0:
+            began_s = time.monotonic()
+            self._wait_for(event.seq, self._patience_s)
+            late_s = time.monotonic() - began_s
+            self._patience_s -= late_s if event.seq > self._written_seq else 0.0
+
+    def wait_written(self, timeout_s: float) -> bool:
+        """Wait until all events so far are on disk; False where they are not by then, or never will be."""
+        return self._wait_for(self._put_seq, timeout_s)
+
+    def close(self) -> Future[None]:
+        """Write nothing more after what there is; the future is done once that is over."""
+        self._has_ended = True
+        self._thread.hurry()
+        return self.closed
+
+    def _wait_for(self, seq: int, timeout_s: float) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._written_seq >= seq or self._is_given_up, timeout_s)
+            return self._written_seq >= seq
+
+    def note_written(self, seq: int) -> None:
+        """Called by the thread that writes: events up to this one are on disk."""
+        with self._changed:
+            self._written_seq = max(seq, self._written_seq)
+            self._changed.notify_all()
+
+    def give_up(self, warning: str) -> None:
+        """Called by the thread that writes: this run can't be written, for this reason."""
+        with self._changed:
+            if not self._is_given_up:
+                self._is_given_up = True
+                self.warnings[:] = [warning]  # one is enough (T31)
+                self.on_warning()
+            self._changed.notify_all()
+
+    def warn(self, warning: str) -> None:
+        """Called by the thread that writes: there was something, and the run is written all the same."""
+        with self._changed:
+            self.warnings.append(warning)
+            self.on_warning()
+
+    def note_closed(self) -> None:
+        """Called by the thread that writes: all is over."""
+        if not self.closed.done():
+            self.closed.set_result(None)

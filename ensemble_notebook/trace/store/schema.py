@@ -1,0 +1,180 @@
+"""The file of the run store: made, opened, and told apart from other files."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from ensemble_notebook.errors import StoreError
+from ensemble_notebook.trace.store.location import find_default_store
+
+APPLICATION_ID: Final = 0x454E5342
+VERSION: Final = 1
+LOCK_LIMIT_S: Final = 3.0
+"""How long the file may be locked before a run goes on without it. Each writer holds it for milliseconds."""
+
+KEPT_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS kept_tables (
+    run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, name TEXT NOT NULL, mark BLOB NOT NULL,
+    count INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (run_id, name)
+) WITHOUT ROWID
+"""
+"""Of what can be made again. A file that has no such table yet gets it when there is something to keep."""
+
+_TABLES: Final = f"""
+CREATE TABLE runs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL UNIQUE, name TEXT, status TEXT NOT NULL,
+    started_at TEXT NOT NULL, ended_at TEXT, seen_at REAL NOT NULL, owner TEXT NOT NULL, facts TEXT NOT NULL,
+    summary TEXT
+);
+CREATE TABLE events (
+    run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, seq INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (run_id, seq)
+) WITHOUT ROWID;
+CREATE TABLE exchanges (
+    run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, number INTEGER NOT NULL, data BLOB NOT NULL,
+    PRIMARY KEY (run_id, number)
+) WITHOUT ROWID;
+CREATE TABLE results (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id TEXT NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE, path TEXT NOT NULL, key TEXT NOT NULL,
+    parts TEXT NOT NULL, data BLOB NOT NULL
+);
+{KEPT_TABLES};
+CREATE INDEX results_by_key ON results (key);
+CREATE INDEX results_by_run ON results (run_id, path);
+"""
+_HEADER: Final = b"SQLite format 3\0"
+_NAMES: Final = frozenset({"runs", "events", "exchanges", "results", "results_by_key", "results_by_run"})
+_LATER_NAMES: Final = frozenset({"kept_tables"})
+
+
+class UnusableStoreError(StoreError):
+    """The file can't be used. `is_damaged` where it is a broken store, which another may replace."""
+
+    is_damaged: bool = False
+
+
+def open_file(path: Path, *, is_new_allowed: bool) -> sqlite3.Connection:
+    """Open the store, and make it where it is not there and may be made. The caller closes.
+
+    Raises:
+        UnusableStoreError: it is no store of ours, or of a newer version, or damaged.
+        OSError, sqlite3.Error: it can't be opened.
+    """
+    if is_new_allowed:
+        _make_place(path)
+    connection = sqlite3.connect(
+        path.as_uri() + ("" if is_new_allowed else "?mode=rw"),
+        uri=True,
+        timeout=LOCK_LIMIT_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.text_factory = _decode
+    try:
+        _prepare(connection, path)
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        if get_code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+            raise make_damage(path) from error
+        raise
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def make_damage(path: Path) -> UnusableStoreError:
+    """Make the error for a file that is broken, or is another kind of file: nobody else keeps one in our folder."""
+    with path.open("rb") as file:
+        is_ours = file.read(len(_HEADER)) == _HEADER or path == find_default_store()
+    if not is_ours:
+        return UnusableStoreError(
+            f"The file {path} is no run store. It is left alone; name another file in config.store."
+        )
+    error = UnusableStoreError(f"The run store {path} is damaged.")
+    error.is_damaged = True
+    return error
+
+
+def get_code(error: sqlite3.Error) -> int:
+    """The primary code of what SQLite says; 0 where it says nothing."""
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+
+
+def _decode(data: bytes) -> str:
+    """A text in the file, whatever somebody has written there."""
+    return data.decode(errors="replace")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that is written inside, or nothing of it."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _make_place(path: Path) -> None:
+    """Make the file, for its owner alone, and its folder. SQLite gives the files beside it the same mode."""
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA foreign_keys = ON")
+    names = _read_names(connection)
+    if not names:  # new, or left so by a process that was killed before it came to the tables
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        with suppress(sqlite3.OperationalError):  # not to be had on every disk; without it all works, more slowly
+            connection.execute("PRAGMA journal_mode = WAL")
+        _create_tables(connection)
+        names = _read_names(connection)
+    _check(connection, path, names)
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _read_names(connection: sqlite3.Connection) -> frozenset[str]:
+    rows = connection.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")
+    return frozenset(name if kind in ("table", "index") else f"{kind} {name}" for kind, name in rows)
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    """Create them all or none; another kernel may do the same at this moment."""
+    with transaction(connection):
+        if not _read_names(connection):
+            for statement in filter(str.strip, _TABLES.split(";")):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _check(connection: sqlite3.Connection, path: Path, names: frozenset[str]) -> None:
+    """Check that the file is a store of this version, and has nothing in it that acts by itself.
+
+    Raises:
+        UnusableStoreError: says what it is instead.
+    """
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application_id == APPLICATION_ID and version > VERSION:
+        raise UnusableStoreError(
+            f"The run store {path} is of a newer version of ensemble-notebook. It is left alone; use that version, or "
+            f"name another file in config.store."
+        )
+    if application_id != APPLICATION_ID or version != VERSION or names - _LATER_NAMES != _NAMES:
+        raise UnusableStoreError(
+            f"The file {path} is a database, but no run store. It is left alone; name another file in config.store."
+        )

@@ -1,0 +1,123 @@
+"""What happened in a run, in one sentence (W20): the same in the timeline, in the static picture and in a terminal.
+
+Says how much was done and how long it took; where it was done side by side, how much work that was; and what the run's
+length hung on, as far as one thing stands out. A run that did not end well has a sentence of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.wording import format_duration, format_percent, pluralize
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
+
+if TYPE_CHECKING:
+    from ensemble_notebook.trace.folding.trace_fold import TraceFold
+    from ensemble_notebook.trace.spans.span import Span
+
+LEAST_SHARE: Final = 0.15
+"""What took less of the time than this does not stand out."""
+
+SIDE_BY_SIDE: Final = 1.05
+"""Tasks that took together this much longer than the run were done side by side."""
+
+_BEGINNINGS: Final = {
+    RunStatus.FAILED: "Failed after",
+    RunStatus.INTERRUPTED: "Stopped after",
+    RunStatus.BUDGET_EXCEEDED: "Budget used up after",
+    RunStatus.EXITED_EARLY: "Ended by a review after",
+}
+_PLACES: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}
+_LEFT: Final = {SpanStatus.ERROR: "failed", SpanStatus.CANCELLED: "cancelled", SpanStatus.SKIPPED: "skipped"}
+
+
+def describe_run(fold: TraceFold) -> str | None:
+    """What happened, as a sentence without a full stop; None before the end.
+
+    Names of tasks and tools, classes of errors, counts and times: no text of a prompt, a reply or an error is in it.
+    """
+    if fold.run is None or fold.run.end_ms is None:
+        return None
+    tasks = [span for span in fold.spans.values() if span.kind is SpanKind.TASK and span.is_planned]
+    if not tasks:
+        return "There was nothing to do"
+    elapsed_ms = fold.run.end_ms  # as views show it beside the sentence: from the moment at which their axis begins
+    beginning = "Out of time after" if fold.exit_reason is ExitReason.TIMEOUT else _BEGINNINGS.get(fold.status)
+    if beginning is not None:
+        said = f"{beginning} {format_duration(elapsed_ms)}{_find_place(fold, tasks)}"
+        return f"{said}; {_count_done(fold, tasks, 'done')}{_describe_savings(fold, tasks)}"
+    time = _describe_time(fold, tasks, elapsed_ms)
+    return f"{_count_done(fold, tasks, f'in {format_duration(elapsed_ms)}')}{time}{_describe_savings(fold, tasks)}"
+
+
+def _describe_savings(fold: TraceFold, tasks: list[Span]) -> str:
+    """What was not done again (C34)."""
+    if not fold.savings.task_count:
+        return ""
+    items = sum(span.item_of is not None and span.is_own_task for span in fold.spans.values())
+    return f"; {fold.savings.describe(items + sum(task.item_count is None for task in tasks))}"
+
+
+def _count_done(fold: TraceFold, tasks: list[Span], how: str) -> str:
+    """How many of the tasks completed, and what became of the others."""
+    counts = fold.tree.task_counts
+    done = counts[SpanStatus.OK]
+    said = pluralize(done, "task") if done == len(tasks) else f"{done} of {pluralize(len(tasks), 'task')}"
+    left = [f"{counts[status]} {word}" for status, word in _LEFT.items() if counts[status]]
+    return ", ".join([f"{said} {how}", *left])
+
+
+def _find_place(fold: TraceFold, tasks: Iterable[Span]) -> str:
+    """Where the run broke off, if that is one task: the first that failed, or the only one that was at work."""
+    status = _PLACES.get(fold.status)
+    found = sorted(
+        (task for task in tasks if task.status is status and task.start_ms is not None),
+        key=lambda task: task.end_ms or 0.0,
+    )
+    if status is SpanStatus.CANCELLED:
+        return f" in {found[0].name}" if len(found) == 1 else ""
+    error = found[0].error_type if found else None
+    return f" in {found[0].name}" + (f" ({error})" if error else "") if found else ""
+
+
+def _describe_time(fold: TraceFold, tasks: list[Span], elapsed_ms: float) -> str:
+    """How much work that was, where more was done than one thing after the other; and what took most of the time."""
+    if elapsed_ms <= 0 or all(task.reused for task in tasks):
+        return ""
+    work_ms = sum(_read_own_ms(task) for task in tasks)
+    said = f", {format_duration(work_ms)} of work side by side" if work_ms > SIDE_BY_SIDE * elapsed_ms else ""
+    times = _time_tasks(fold) if len(tasks) > 1 else _time_calls(fold)
+    name, longest_ms = max(times.items(), key=lambda item: item[1], default=("", 0.0))
+    share = min(1.0, longest_ms / elapsed_ms)
+    return f"{said}; {format_percent(share)} of the time: {name}" if share >= LEAST_SHARE else said
+
+
+def _read_own_ms(task: Span) -> float:
+    """A task's own time: without what it waited for, where that is known."""
+    return task.duration_ms or 0.0 if task.worked_ms is None else task.worked_ms
+
+
+def _time_tasks(fold: TraceFold) -> dict[str, float]:
+    """How long the longest chain was in each task, or in a review of a phase, in milliseconds."""
+    times: defaultdict[str, float] = defaultdict(float)
+    for interval in fold.chain:
+        name = interval.span.name if interval.span.kind is SpanKind.TASK else f"the review of {interval.span.phase}"
+        times[name] += (interval.end_ms or interval.start_ms) - interval.start_ms
+    return times
+
+
+def _time_calls(fold: TraceFold) -> dict[str, float]:
+    """The same for the parts of the only task there is: its model calls, each tool, its reviews."""
+    times: defaultdict[str, float] = defaultdict(float)
+    for span in fold.spans.values():
+        if span.critical and span.nested_in is None:
+            if span.kind is SpanKind.LLM:
+                times["model calls"] += span.duration_ms or 0.0
+            elif span.kind is SpanKind.TOOL:
+                times[span.name] += span.duration_ms or 0.0
+            elif span.kind is SpanKind.REVIEW:
+                times["reviews"] += span.duration_ms or 0.0
+    return times

@@ -1,0 +1,173 @@
+"""What a notebook's file keeps of a run (W14): as many rows and details as there is room for, the most telling first.
+
+A view of a run that was too large says what it keeps, so everything that is left out is counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span import Span
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
+from ensemble_notebook.trace.timeline.column_texts import to_texts
+from ensemble_notebook.trace.timeline.row_columns import pack_rows
+from ensemble_notebook.trace.timeline.span_details import has_details, index_handovers, to_details
+
+LONGEST_TEXT: Final = 4_000
+ROW_SHARE: Final = 0.6
+MOST_ROWS: Final = 4_000
+MOST_FRAMES: Final = 700
+FIRST_TRY: Final = 800
+MOST_TRIES: Final = 5
+ENOUGH: Final = 0.75
+MOST_MISSES: Final = 50
+
+_FRAMES: Final = (SpanKind.PHASE, SpanKind.TASK)
+_PARTS: Final = (SpanKind.TURN, SpanKind.ATTEMPT)
+
+
+def add_rows_and_details(saved: dict[str, Any], fold: TraceFold, spans: Sequence[Span], max_bytes: int) -> None:
+    """Fill in a saved view: the rows of these spans and their details, as far as it stays within `max_bytes` of JSON.
+
+    A row whose parent is left out is inside the next one around it that is kept.
+    """
+    saved.update(count=0, columns=[], details={}, rows_total=len(spans), rows_left_out=len(spans), details_left_out=0)
+    all_kinds = _count_kinds(spans)
+    saved["kept"] = {kind.value: [number, number] for kind, number in all_kinds.items()}
+    room = max_bytes - measure_bytes(saved) - 100  # the counts grow, and the id of the feed is added
+    kept, columns, size = _fit_rows(rank_spans(spans), min(len(spans), MOST_ROWS), int(room * ROW_SHARE))
+    kinds = _count_kinds(kept)
+    saved["kept"] = {kind.value: [kinds[kind], number] for kind, number in all_kinds.items()}
+    saved.update(count=len(kept), columns=columns, rows_left_out=len(spans) - len(kept))
+    wanted = [span for span in kept if has_details(fold, span)]
+    saved["details"] = _fit_details(fold, wanted, room - size)
+    saved["details_left_out"] = len(wanted) - len(saved["details"])
+
+
+def _fit_details(fold: TraceFold, spans: Iterable[Span], room: int) -> dict[str, dict[str, Any]]:
+    """The details of these spans as far as there is room; what is too long makes way for the next, a few times."""
+    found: dict[str, dict[str, Any]] = {}
+    misses = 0
+    handovers = index_handovers(fold)
+    for span in spans:
+        details = to_details(fold, span.span_id, LONGEST_TEXT, handovers)
+        size = measure_bytes(details) + measure_bytes(span.span_id) + 4
+        if size <= room:
+            room -= size
+            found[span.span_id] = details
+        else:
+            misses += 1
+            if misses > MOST_MISSES:
+                break
+    return found
+
+
+def measure_bytes(value: Any) -> int:
+    """How many bytes it takes as plain JSON. A packer that writes less has bytes to spare."""
+    return len(json.dumps(value))
+
+
+def rank_spans(spans: Sequence[Span]) -> Iterator[Span]:
+    """The spans in the order in which they are kept: any first part of it tells of the whole run.
+
+    Of a large run only a small part is asked for, so that each is found when its turn comes.
+
+    Phases and tasks come first, then errors, then what the run's length hung on; turns and attempts, which calls tell
+    of, come last. Of each, the longest and such from all of the run take turns. Where there are very many tasks, some
+    of them come with what is in them before the others.
+    """
+    groups: dict[int, list[Span]] = {}
+    for span in spans:
+        groups.setdefault(_find_group(span), []).append(span)
+    frames = chain(_take_turns(groups.pop(0, [])), _take_turns(groups.pop(1, [])))
+    first = list(islice(frames, MOST_FRAMES))
+    other_frames = list(islice(frames, 1))
+    others = [group for _, group in sorted(groups.items())]
+    yield from first
+    if not other_frames:
+        yield from chain.from_iterable(map(_take_turns, others))
+        return
+    inside = {span.span_id for span in first}
+    yield from (span for group in others for span in _take_turns(group) if span.task_id in inside)
+    yield from chain(other_frames, frames)
+    yield from (span for group in others for span in _take_turns(group) if span.task_id not in inside)
+
+
+def _find_group(span: Span) -> int:
+    is_wrong = span.status in (SpanStatus.ERROR, SpanStatus.WAITING)
+    if span.kind in _FRAMES:
+        return 0 if is_wrong or span.kind is SpanKind.PHASE else 1
+    if is_wrong:
+        return 2
+    if span.kind in _PARTS:
+        return 6
+    if span.critical:
+        return 3
+    return 5 if span.kind.traits.is_activity else 4
+
+
+def _take_turns(spans: Sequence[Span]) -> Iterator[Span]:
+    """The longest, one from anywhere, the next longest, one from elsewhere, and so on."""
+    longest = sorted(spans, key=lambda span: -(span.duration_ms or 0.0))
+    taken: set[int] = set()
+    for span, place in zip(longest, _spread(len(spans)), strict=True):
+        for each in (span, spans[place]):
+            if each.position not in taken:
+                taken.add(each.position)
+                yield each
+
+
+def _spread(length: int) -> Iterator[int]:
+    """The numbers below `length`, so that any first part of them is spread over all: 0, a half, a quarter, ..."""
+    bits = max(length - 1, 0).bit_length()
+    turned = (int(format(number, f"0{bits}b")[::-1], 2) if bits else 0 for number in range(2**bits))
+    return (number for number in turned if number < length)
+
+
+def _fit_rows(ranked: Iterator[Span], most: int, room: int) -> tuple[Sequence[Span], list[dict[str, Any]], int]:
+    """As many rows as there is room for, or nearly, and at most `most`: spans, their columns, the bytes of these."""
+    best: tuple[Sequence[Span], list[dict[str, Any]], int] = ([], [], 0)
+    number = min(most, FIRST_TRY)
+    found: list[Span] = []
+    for _ in range(MOST_TRIES):
+        found.extend(islice(ranked, max(0, number - len(found))))
+        kept = found[:number]
+        ordered = sorted(kept, key=lambda span: span.position)
+        columns = to_texts(pack_rows(ordered, _find_parents(ordered)))
+        size = measure_bytes(columns)
+        if size <= room:
+            best = (kept, columns, size)
+            if number == most or size > ENOUGH * room:
+                break
+        else:
+            most = number - 1
+        # Rows take about as much as those so far; the first ones, which have a place in every view, take more.
+        number = max(0, min(most, int(number * room / size * (0.5 + ENOUGH / 2))))
+        if number <= len(best[0]):
+            break
+    return best
+
+
+def _find_parents(spans: Sequence[Span]) -> list[str | None]:
+    """For each of the spans the next one around it that is among them, or the run."""
+    kept = {span.span_id for span in spans}
+    return [_find_parent(span, kept) for span in spans]
+
+
+def _find_parent(span: Span, kept: set[str]) -> str | None:
+    if span.parent_id in kept:
+        return span.parent_id
+    around = span.parent
+    while around is not None and around.span_id not in kept and around.parent is not None:
+        around = around.parent
+    return span.parent_id if around is None else around.span_id
+
+
+def _count_kinds(spans: Iterable[Span]) -> Counter[SpanKind]:
+    return Counter(span.kind for span in spans)
