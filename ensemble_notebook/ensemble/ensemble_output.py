@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, replace
 from datetime import timedelta
 from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
@@ -14,7 +16,8 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, 
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import BudgetWarning, Event, RunStarted, Warned
 from ensemble_notebook.domain.events.masked_event import mask_event
-from ensemble_notebook.domain.events.textless_event import TextFilter
+from ensemble_notebook.domain.events.textless_definition import DefinitionFilter
+from ensemble_notebook.domain.outputs.chat_message import Messages
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskOutput
@@ -22,12 +25,15 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_duration
-from ensemble_notebook.ensemble.run_settings import Inputs, Pace, PathLike, ReplayTools
+from ensemble_notebook.ensemble.run_settings import Continuable, Inputs, Pace, PathLike, ReplayTools, Resumable
 from ensemble_notebook.errors import Pickled, add_origin, did_you_mean, summarize_error
 
 if TYPE_CHECKING:
+    from ensemble_notebook.trace.comparison.run_diff import RunDiff
     from ensemble_notebook.trace.execution_trace import ExecutionTrace
     from ensemble_notebook.trace.frames import Frames
+    from ensemble_notebook.trace.plots.plots import Plots
+    from ensemble_notebook.trace.prediction.what_if import Prediction
 
 
 class RunnableEnsemble(EnsembleDefinition, ABC):
@@ -51,6 +57,10 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
         replay: PathLike | None = None,
         replay_tools: ReplayTools = None,
         pace: Pace = None,
+        reuse: bool = False,
+        only: Task | str | None = None,
+        resume: Resumable = None,
+        continue_from: Continuable = None,
         **variables: Any,
     ) -> EnsembleOutput:
         """Run to the end."""
@@ -60,7 +70,7 @@ class RunnableEnsemble(EnsembleDefinition, ABC):
 _KEPT: Final = frozenset(
     {
         *("ensemble", "plan", "run_id", "name", "status", "exit_reason", "failures", "skipped", "total_duration"),
-        *("_graph", "_events", "_outputs", "_completed", "_late_warnings"),
+        *("_graph", "_events", "_outputs", "completed_outputs", "_late_warnings", "_only", "_earlier"),
     }
 )
 
@@ -68,15 +78,19 @@ _KEPT: Final = frozenset(
 class EnsembleOutput(Pickled):
     """The result of one run, complete or partial.
 
+    ``output["task"]`` is the output of a task, ``output.raw`` the text of the final one.
+
     Attributes:
         run_id: unique.
-        name: of the ensemble, or None.
-        status: how the run ended; `exit_reason` says why.
+        name: of the ensemble; None if it has none.
+        status: how the run ended.
+        exit_reason: why it ended.
         failures: one per failed task, in order of failure.
-        skipped: tasks and phases that never ran, each with its reason.
-        total_duration: start to end.
-        plan: what had been planned.
-        ensemble: to ``run()`` again.
+        skipped: tasks and phases that never ran, each with the reason.
+        total_duration: from start to end, as a `timedelta`.
+        plan: what was planned.
+        ensemble: what ran; can run again.
+        completed_outputs: as `task_outputs`, but without traces and metrics.
     """
 
     ensemble: RunnableEnsemble
@@ -91,8 +105,10 @@ class EnsembleOutput(Pickled):
     _graph: Graph
     _events: tuple[Event, ...]
     _outputs: Mapping[int, TaskOutput]
-    _completed: tuple[TaskOutput, ...]
+    completed_outputs: tuple[TaskOutput, ...]
     _late_warnings: list[str]
+    _only: int | None
+    _earlier: Mapping[str, Messages]
 
     def __init__(
         self,
@@ -107,6 +123,8 @@ class EnsembleOutput(Pickled):
         failures: Sequence[Failure],
         skipped: Sequence[Skipped],
         delegated: Sequence[TaskOutput] = (),
+        only: int | None = None,
+        earlier: Mapping[str, Messages] = MappingProxyType({}),
     ) -> None:
         vars(self).update(
             ensemble=ensemble,
@@ -121,44 +139,46 @@ class EnsembleOutput(Pickled):
             _graph=graph,
             _events=tuple(events),
             _outputs=dict(outputs),
-            _completed=(*delegated, *outputs.values()),
+            completed_outputs=(*delegated, *outputs.values()),
             _late_warnings=[],
+            _only=only,
+            _earlier=dict(earlier),
         )
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        """What a run gave back does not change.
-
-        Raises:
-            FrozenInstanceError: always.
-        """
+        """Raise `FrozenInstanceError`: the result of a run does not change."""
         raise FrozenInstanceError(f"cannot assign to {name!r}: an EnsembleOutput is frozen")
 
     def __delattr__(self, name: str) -> NoReturn:
-        """As for assigning.
-
-        Raises:
-            FrozenInstanceError: always.
-        """
+        """Raise `FrozenInstanceError`."""
         raise FrozenInstanceError(f"cannot delete {name!r}: an EnsembleOutput is frozen")
 
     def get_pickled_state(self) -> dict[str, Any]:
-        """What everything else is made from; models, tools and functions are described (E63)."""
+        """The state for pickling; models, tools and functions are replaced by descriptions (E63)."""
         state = {name: value for name, value in vars(self).items() if name in _KEPT}
         if self._keeps_texts:
             return state
-        strip = TextFilter().apply  # a pickle is no live output (T6a)
-        outputs = {index: strip(each) for index, each in self._outputs.items()}
-        return {**state, "_completed": strip(self._completed), "_outputs": outputs}
+        definitions = DefinitionFilter()  # a pickle is no live output (T6a); its task outputs see to themselves
+        return {
+            **state,
+            "ensemble": definitions.apply(self.ensemble, keeps_roles=True),
+            "_graph": definitions.apply(self._graph, keeps_roles=False),
+        }
 
     @property
     def _keeps_texts(self) -> bool:
-        first = self._events[0]
-        return not isinstance(first, RunStarted) or first.capture_mode is not CaptureMode.METADATA
+        return self.capture_mode is not CaptureMode.METADATA
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """The whole stream, in order, secrets masked (E69); every view is made from it."""
         return tuple(mask_event(event) for event in self._events)
+
+    @cached_property
+    def inputs(self) -> Mapping[str, str]:
+        """The template variables of the run as text, secrets masked. Empty texts under `CaptureMode.METADATA` (T6a)."""
+        first = self._events[0]
+        return mask_event(first).inputs if isinstance(first, RunStarted) else {}
 
     @cached_property
     def trace(self) -> ExecutionTrace:
@@ -173,9 +193,48 @@ class EnsembleOutput(Pickled):
         return self.trace.frames
 
     @property
+    def plot(self) -> Plots:
+        """Figures of the run: ``plot.tokens()``, ``cost()``, ``waterfall()`` and ``concurrency()``. Needs Altair."""
+        return self.trace.plot
+
+    @property
     def metrics(self) -> Metrics:
         """Sums over the whole run."""
         return self.trace.metrics
+
+    def diff(self, other: EnsembleOutput | ExecutionTrace) -> RunDiff:
+        """Compare this run with another one (T22): spans by path, and the texts that changed.
+
+        Args:
+            other: an output or a trace of any run, finished or not.
+
+        Raises:
+            ValidationError: it is neither.
+        """
+        return self.trace.diff(other)
+
+    def what_if(
+        self,
+        *,
+        max_concurrency: int | None = None,
+        speedup: Mapping[str, float] | None = None,
+        drop_waits: bool | str | Iterable[str] = False,
+    ) -> Prediction:
+        """Predict how long the run would have taken under other conditions (T23).
+
+        Args:
+            max_concurrency: the most tasks that run at the same time; None: as in the run.
+            speedup: factors by which a task, by its name, or a kind of span (``"llm"``, ``"tool"``, ...) is faster; 2
+                is twice as fast. For a task, the factor divides its time and that of all spans in it. For a kind, it
+                divides the own time of its spans: a tool without what it delegates, a model call without waits and
+                back-off.
+            drop_waits: True for all waits, or the names of those that would have taken no time: ``"rate_limit"``,
+                ``"budget"``, ``"backoff"``, ``"review"``.
+
+        Raises:
+            ValidationError: the run has not ended, or has no task, kind or wait of that name; suggests the nearest.
+        """
+        return self.trace.what_if(max_concurrency=max_concurrency, speedup=speedup, drop_waits=drop_waits)
 
     @cached_property
     def task_outputs(self) -> tuple[TaskOutput, ...]:
@@ -199,36 +258,73 @@ class EnsembleOutput(Pickled):
 
     @cached_property
     def raw(self) -> str:
-        """Text of the final task: the one that all others lead to, else the last that completed.
+        """Text of the final task: the one that all others lead to, or else the last that completed.
 
-        Empty where the run failed before that task had an output: no intermediate text passes for the answer.
+        With ``only``, it is the text of that task. Empty if the run failed before the final task had an output: an
+        intermediate text is never taken for the answer.
         """
-        last = find_final_tasks(self._graph)
+        output = self.get_final_output()
+        return "" if output is None else output.raw
+
+    def get_final_output(self) -> TaskOutput | None:
+        """The output whose text is `raw`; None if there is none."""
+        last = find_final_tasks(self._graph) if self._only is None else (self._only,)
         if len(last) == 1 and last[0] in self._outputs:
-            return self._outputs[last[0]].raw
-        completed = self._completed
+            return self._outputs[last[0]]
+        completed = self.completed_outputs
         if self.status is RunStatus.FAILED:
             completed = tuple(output for index, output in self._outputs.items() if index in last)
-        return completed[-1].raw if completed else ""
+        return completed[-1] if completed else None
+
+    @property
+    def capture_mode(self) -> CaptureMode:
+        """How much of the run is recorded."""
+        first = self._events[0]
+        return first.capture_mode if isinstance(first, RunStarted) else CaptureMode.OFF
+
+    def get_conversations(self, *, before: bool = False) -> Mapping[str, Messages]:
+        """The conversation of each task by its name, which `run(continue_from=...)` continues (E55).
+
+        A task without an output, because it failed or was stopped, has the conversation that it started from.
+
+        Args:
+            before: True for the conversations that this run itself started from.
+        """
+        made = {} if before else {each.name: each.messages for each in self._outputs.values() if each.messages}
+        return {**self._earlier, **made}
 
     @property
     def total_tool_calls(self) -> int:
         """Executed tool calls over all completed tasks."""
-        return sum(output.tool_call_count for output in self._completed)
+        return sum(output.tool_call_count for output in self.completed_outputs)
+
+    def export(self, path: PathLike) -> Path:
+        """Write the run to a file: .trace.json, .html, .svg or .parquet, by the end of the name (T13).
+
+        Args:
+            path: of the file.
+
+        Returns:
+            The path of the file that was written.
+
+        Raises:
+            ValidationError, MissingPackageError, OSError: as `ExecutionTrace.export`.
+        """
+        return self.trace.export(path)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was odd, in order; what went wrong after the end, such as an export, comes last."""
+        """All warnings, in order. Those from after the end, such as a failed export, come last."""
         told = (event.message for event in self._events if isinstance(event, Warned | BudgetWarning))
         return (*map(mask, told), *self._late_warnings)
 
     @property
     def timeline(self) -> Any:
-        """The explorable timeline widget, where the notebook layer can make one."""
+        """The interactive timeline; without the notebook layer, None."""
         return render_view("timeline", self)
 
     def get(self, task: Task | str) -> TaskOutput | None:
-        """Output of a task, by the task itself or its name; None when it has none."""
+        """The output of `task`, given as an object or by name; None if it has none."""
         name = task if isinstance(task, str) else next((n.name for n in self._graph.tasks if n.task is task), None)
         return None if name is None else self._by_name.get(name)
 
@@ -253,7 +349,7 @@ class EnsembleOutput(Pickled):
 
     def __len__(self) -> int:
         """Number of completed tasks."""
-        return len(self._completed)
+        return len(self.completed_outputs)
 
     def __bool__(self) -> bool:
         """Always true: an output in which nothing was completed still holds the trace."""
@@ -261,11 +357,11 @@ class EnsembleOutput(Pickled):
 
     @property
     def late_warnings(self) -> tuple[str, ...]:
-        """Those of `warnings` that came after the last event, which no view of the events has."""
+        """The `warnings` that came after the last event, and so are in no view of the events."""
         return tuple(self._late_warnings)
 
     def add_warning(self, message: str) -> None:
-        """Tell of something that went wrong after the run had ended. For those who finish a run, not for users."""
+        """Add `message` about something that went wrong after the end of the run. Not for users."""
         self._late_warnings.append(mask(message))
 
     def _ipython_key_completions_(self) -> list[str]:
@@ -273,7 +369,8 @@ class EnsembleOutput(Pickled):
 
     def __repr__(self) -> str:
         """One line: how it ended, how much was done."""
-        done = f"{len(self._outputs)}/{self.plan.total_tasks} tasks"
+        reused = sum(output.reused for output in self._outputs.values())
+        done = f"{len(self._outputs)}/{self.plan.total_tasks} tasks{f', {reused} of them reused,' if reused else ''}"
         return f"<EnsembleOutput {self.status.value}: {done} in {format_duration(self.total_duration)}>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
@@ -281,11 +378,13 @@ class EnsembleOutput(Pickled):
 
     @cached_property
     def _by_name(self) -> dict[str, TaskOutput]:
-        parts = {output.name: self.trace.task(output.name) for output in self._completed}
-        return {
-            output.name: replace(output, trace=parts[output.name], metrics=parts[output.name].metrics)
-            for output in self._completed
-        }
+        return {output.name: self._add_trace(output) for output in self.completed_outputs}
+
+    def _add_trace(self, output: TaskOutput) -> TaskOutput:
+        if output.reused and output.saving is None:  # of a worker whose manager was reused: this run has no trace of it
+            return output
+        part, items = self.trace.task(output.name), tuple(map(self._add_trace, output.item_outputs))
+        return replace(output, trace=part, metrics=part.metrics, item_outputs=items)
 
     def _explain_absence(self, name: str) -> str:
         for failure in self.failures:
@@ -298,4 +397,4 @@ class EnsembleOutput(Pickled):
             there = ", ".join(self._by_name) or "nothing"
             return f"Task {name!r} has no output of its own, since a manager had it done. There is: {there}."
         names = [node.name for node in self._graph.tasks]
-        return f"Task {name!r} was stopped." if name in names else f"No task {name!r}.{did_you_mean(name, names)}"
+        return f"Task {name!r} was stopped." if name in names else f"No task {name!r}.{did_you_mean(str(name), names)}"

@@ -39,7 +39,11 @@ NOBODY_ERRORS: Final = (EOFError, OSError, RuntimeError)
 
 
 def auto_review(decision: ReviewDecision | None = None) -> ReviewHandler:
-    """A review handler for tests and unattended runs: always decides alike, and approves where nothing else is said."""
+    """Make a review handler that always gives the same answer, for tests and unattended runs.
+
+    Args:
+        decision: the answer; None: approve.
+    """
     always = ReviewDecision.approve() if decision is None else decision
 
     def decide(_request: ReviewRequest) -> ReviewDecision:
@@ -51,10 +55,13 @@ def auto_review(decision: ReviewDecision | None = None) -> ReviewHandler:
 def console_review(request: ReviewRequest) -> ReviewDecision:
     """A review handler that asks with ``print`` and ``input``, for scripts.
 
-    Cells need none: ``%%ensemble`` asks in the timeline, or by ``input`` where that can't be clicked.
+    Cells don't need it: ``%%ensemble`` asks in the timeline, or by ``input`` where that can't be clicked.
+
+    Args:
+        request: what is asked.
 
     Raises:
-        TimeoutError: there is nobody to ask; the review's `on_timeout` decides at once.
+        TimeoutError: nobody can be asked here; the review's `on_timeout` then decides at once.
     """
     try:
         return ask_in_text(request, input, print)

@@ -17,6 +17,7 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, 
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
 from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.seams.run_memory import KeptTasks
 from ensemble_notebook.engine.events.clock import Clock
 from ensemble_notebook.engine.events.event_stream import EventStream, Sink
 from ensemble_notebook.engine.events.listener_delivery import DRAIN_LIMIT_S, ListenerDelivery
@@ -27,6 +28,15 @@ from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.specs.run_spec import RunSpec
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.engine.threads.loop_thread import LoopThread, loop_thread, replace_loop_thread
+from ensemble_notebook.ensemble.earlier_runs.remembered_tasks import NestedTasks, RememberedTasks
+from ensemble_notebook.ensemble.earlier_runs.remembering import (
+    begin_remembering,
+    finish_remembering,
+    keep_exchanges,
+    tell_at_once,
+)
+from ensemble_notebook.ensemble.earlier_runs.resumed_tasks import ResumedTasks
+from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.loop_watchdog import watch_loop
 from ensemble_notebook.ensemble.run_errors import make_run_error
@@ -34,6 +44,9 @@ from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, TaskExecutionError, make_users_traceback
 from ensemble_notebook.models.langchain.tracing import no_tracing_by_environment
 from ensemble_notebook.trace.exporters import export_trace
+from ensemble_notebook.trace.folding.task_spending import TaskSpending
+from ensemble_notebook.trace.store.run_store import RunStore
+from ensemble_notebook.trace.store.run_writer import RunWriter
 
 logger = logging.getLogger(__name__)
 
@@ -51,13 +64,15 @@ _STUCK: Final = (
 
 
 class RunHandle:
-    """A run that was started. Thread-safe; awaitable on any loop.
+    """A run that has been started. Thread-safe, and awaitable on any event loop.
+
+    Made by `Ensemble.start`.
 
     Attributes:
         run_id: unique.
-        name: of the ensemble, or None.
-        plan: what is going to happen.
-        output: the `EnsembleOutput` once the run has ended, also after a failure or an interrupt; None before.
+        name: of the ensemble; None if it has none.
+        plan: what will run.
+        output: the `EnsembleOutput`, once the run has ended, failed or been interrupted; None until then.
     """
 
     def __init__(
@@ -68,17 +83,20 @@ class RunHandle:
         clock: Clock,
         run_id: str,
         setting: RunSettings,
+        resumed: ResumedRun | None = None,
     ) -> None:
         self.run_id = run_id
         self.name: str | None = ensemble.name
         self._text_filter = spec.text_filter
-        self.plan: ExecutionPlan = spec.plan if self._text_filter is None else self._text_filter.apply(spec.plan)
+        plan = spec.get_told_plan()
+        self.plan: ExecutionPlan = plan if self._text_filter is None else self._text_filter.apply(plan)
         self.output: EnsembleOutput | None = None
         self._ensemble = ensemble
         self._spec = spec
         self._source = source
         self._clock = clock
         self._setting = setting
+        self._resumed = resumed
         self._parent = find_parent_run()
         self._calling_span = None if self._parent is None else find_calling_span()
         self._error: BaseException | None = None
@@ -87,29 +105,30 @@ class RunHandle:
         self._stream: EventStream | None = None
         self._is_cancelled = False
         self._thread: LoopThread | None = None
+        self._store_writer: RunWriter | None = None
         self._lock = threading.Lock()
         self._has_ended = False
         self._future: concurrent.futures.Future[None] = concurrent.futures.Future()
 
     @property
     def status(self) -> RunStatus:
-        """Where the run stands."""
+        """The current status of the run."""
         if self.output is not None:
             return self.output.status
         return RunStatus.PENDING if self._driver is None else RunStatus.RUNNING
 
     @property
     def is_done(self) -> bool:
-        """True once `result` returns or raises at once."""
+        """Whether the run has ended, so that `result` does not wait."""
         return self._future.done()
 
     @property
     def events(self) -> Sequence[Event]:
-        """The stream so far; grows while the run goes on, read only."""
+        """The events so far. Read only; grows while the run goes on."""
         return self._stream.events if self._stream is not None else ()
 
     def cancel(self) -> None:
-        """Stop the run; returns at once. What is done is kept. Does nothing after the end."""
+        """Stop the run; returns at once. Finished tasks are kept. Does nothing after the end."""
         is_first, self._is_cancelled = not self._is_cancelled, True
         if self._loop is not None and not self.is_done:
             self._loop.call_soon_threadsafe(self._stop_driver)
@@ -119,14 +138,14 @@ class RunHandle:
     def result(
         self, timeout: float | None = None, *, while_waiting: Callable[[], object] | None = None
     ) -> EnsembleOutput:
-        """Wait for the end, in slices that a kernel interrupt can get through.
+        """Wait for the end and return the output. The wait can be interrupted.
 
         Args:
-            timeout: seconds to wait; the run goes on when they are over.
-            while_waiting: called between the slices, on this thread; the place for a prompt.
+            timeout: seconds to wait; the run goes on after that. None: no limit.
+            while_waiting: called several times a second on this thread, for example to ask a question.
 
         Raises:
-            TimeoutError: the run is not over yet.
+            TimeoutError: the run has not ended yet.
             EnsembleError, RunInterrupted: as `Ensemble.run`.
         """
         if loop_thread().is_current() and not self.is_done:
@@ -144,7 +163,8 @@ class RunHandle:
 
     def __await__(self) -> Generator[Any, None, EnsembleOutput]:
         """The result, on any loop."""
-        yield from asyncio.shield(asyncio.wrap_future(self._future)).__await__()
+        if not self._future.done():  # the loop need not be woken for a run that it has driven itself
+            yield from asyncio.shield(asyncio.wrap_future(self._future)).__await__()
         return self._get_outcome()
 
     def __repr__(self) -> str:
@@ -152,7 +172,7 @@ class RunHandle:
         return f"<RunHandle {self.name or self.run_id}: {self.status.value}>"
 
     def begin(self) -> None:
-        """Start on the process's loop thread."""
+        """Start the run on the loop thread of the process. `Ensemble.start` has done so."""
         self._thread = loop_thread()
         self._thread.submit(self.drive())
         if (limit_s := self._setting.timeout) is not None:
@@ -160,7 +180,7 @@ class RunHandle:
             watch_loop(self._thread, self._future, give_up, after_s=limit_s)
 
     def interrupted(self) -> EnsembleOutput:
-        """Stop after a keyboard interrupt: waits a moment for the run to end; a second interrupt ends the wait.
+        """Stop the run after a `KeyboardInterrupt` and wait a moment for its end; a second interrupt ends the wait.
 
         Raises:
             RunInterrupted: always, with the partial output.
@@ -175,7 +195,11 @@ class RunHandle:
         raise error from None
 
     async def drive(self, sinks: Sequence[Sink] = ()) -> None:
-        """Run on the current loop. Never raises for what happened inside the run; only a cancellation comes through."""
+        """Run on the current event loop. Raises only `CancelledError`; failures of the run are raised by `result`.
+
+        Args:
+            sinks: functions that are given each event at once, on the loop.
+        """
         with self._lock:
             if self._loop is not None:
                 return  # the loop was blocked for so long that another one has taken the run over
@@ -190,37 +214,92 @@ class RunHandle:
                 self._future.set_result(None)
 
     async def _drive(self, loop: asyncio.AbstractEventLoop, sinks: Sequence[Sink]) -> None:
-        listeners = (*self._ensemble.listeners, *self._setting.listeners)
-        delivery = make_context_of_nobody().run(ListenerDelivery, listeners)  # what they begin is nobody's part (E52)
+        listeners = () if self._setting.is_row else (*self._ensemble.listeners, *self._setting.listeners)
+        remembered = self._begin_remembering()
+        hold = None if remembered is None else remembered.hold
+        delivery = make_context_of_nobody().run(ListenerDelivery, listeners, hold)  # what they begin is nobody's (E52)
         log = RunLogger(self._spec.graph, is_verbose=self._ensemble.verbose)
-        rewrite = None if self._text_filter is None else self._text_filter.apply
         nested = None if self._calling_span is None else NestedEvents(self._calling_span)
-        around = [] if nested is None else [nested.put]
-        self._stream = EventStream(self.run_id, self._clock, [delivery.put, *sinks, *around], rewrite, log.put)
-        if nested is not None:
-            nested.connect(self._stream)
-        driver = self._driver = Driver(self._spec, self._source, self._stream, self._clock, random.random, self._parent)
+        outer_sinks = [] if nested is None else [nested.put]
+        deliver: list[Sink] = [] if remembered is None else [remembered.on_event]
+        deliver += [delivery.put] if listeners else []
+        kept_tasks = self._find_kept_tasks(remembered)
+        source = self._source
+        if remembered is not None:
+            source = keep_exchanges(source, remembered, self._resumed, self._spec.graph, deliver)
+        stream = self._stream = EventStream(
+            self.run_id, self._clock, [*deliver, *sinks, *outer_sinks], self._text_filter, log.put
+        )
+        around = None if nested is None else nested.connect(stream)
+        driver = self._driver = Driver(
+            self._spec, source, stream, self._clock, random.random, self._parent, around, kept_tasks
+        )
+        if remembered is not None:
+            tell_at_once(remembered, driver)
         timer = None
         if self._setting.timeout is not None:
             timer = loop.call_later(self._setting.timeout, driver.stop, ExitReason.TIMEOUT)
         if self._is_cancelled:
             loop.call_soon(self._stop_driver)
         try:
-            async with contextlib.nullcontext() if config.langsmith else no_tracing_by_environment():
+            # What is nested in a run is in its context, too.
+            is_silent = config.langsmith or self._parent is not None
+            async with contextlib.nullcontext() if is_silent else no_tracing_by_environment():
                 await driver.run()
         finally:
             if timer is not None:
                 timer.cancel()
+            if isinstance(kept_tasks, RememberedTasks | ResumedTasks):
+                kept_tasks.close()
             is_stopped = self._has_ended or driver.result.exit_reason is ExitReason.INTERRUPTED
             if not self._has_ended:
                 self._make_output(driver)
                 await self._export(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
+            await self._finish_remembering(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
             await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
+
+    def _begin_remembering(self) -> RunWriter | None:
+        """Have the run written to the store; a nested one is written as a part of the run around it (E52)."""
+        if self._parent is None and not self._setting.is_row:  # one that runs in a worker is remembered at home
+            cost, origin = self._ensemble.cost, self._setting.origin
+            self._store_writer = begin_remembering(
+                self.run_id, self._spec, cost, origin, self._clock, self._spec.resumed_from
+            )
+        return self._store_writer
+
+    def _find_kept_tasks(self, remembered: RunWriter | None) -> KeptTasks | None:
+        """What earlier runs have left, and where this one leaves its own."""
+        if not self._spec.keeps_tasks:
+            return None
+        if self._parent is not None:
+            task = "" if self._calling_span is None else self._calling_span.span.task or ""
+            around = self._parent.kept_tasks
+            return None if around is None else NestedTasks(around, f"{task}/{self.name or 'run'}/")
+        if remembered is None:
+            return None
+        spending = TaskSpending(self._ensemble.cost)
+        remembered.readers.append(spending.on_event)
+        currency = "USD" if self._ensemble.cost is None else self._ensemble.cost.currency
+        kept_tasks = RememberedTasks(RunStore.open().open_results(), remembered, spending, currency)
+        if self._resumed is None:
+            return kept_tasks
+        return ResumedTasks(
+            self._resumed.results, kept_tasks, is_reusing=self._setting.reuse or self._spec.only is not None
+        )
+
+    async def _finish_remembering(self, limit_s: float) -> None:
+        """Have the rest of the run written to the store, where it is remembered."""
+        if self._store_writer is not None:
+            await finish_remembering(self._store_writer, self.output, limit_s)
 
     async def _export(self, limit_s: float) -> None:
         """Hand the trace to the exporter, if there is one; failed runs have a trace, too (T6)."""
         exporter, output = self._ensemble.trace_exporter, self.output
-        if output is None or (exporter is None and self._spec.capture_mode is not CaptureMode.FULL):
+        if (
+            output is None
+            or self._setting.is_row
+            or (exporter is None and self._spec.capture_mode is not CaptureMode.FULL)
+        ):
             return
         caller = FunctionCaller()
         try:
@@ -258,6 +337,8 @@ class RunHandle:
             self._make_output(self._driver)
             with contextlib.suppress(TimeoutError):
                 loop_thread().submit(self._export(EXPORT_LIMIT_S)).result(2 * EXPORT_LIMIT_S)
+            with contextlib.suppress(TimeoutError):
+                loop_thread().submit(self._finish_remembering(EXPORT_LIMIT_S)).result(2 * EXPORT_LIMIT_S)
         except Exception as error:  # noqa: BLE001 - as in `drive`
             self._error = error
         finally:
@@ -283,6 +364,8 @@ class RunHandle:
             exit_reason=result.exit_reason,
             failures=result.failures,
             skipped=result.skipped,
+            only=None if spec.only is None else spec.only.task,
+            earlier=spec.conversations,
         )
         strategy = self._ensemble.error_strategy
         self._error = make_run_error(result, spec.graph, strategy, spec.inputs, self._setting.timeout)

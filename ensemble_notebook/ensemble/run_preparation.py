@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.agent import Agent
-from ensemble_notebook.domain.definitions.cost import Pricing
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode
-from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, DELEGATE_TASK
+from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, DELEGATE_TASK, HierarchicalConstraints
 from ensemble_notebook.domain.definitions.memory import MemoryStore
-from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, describe_ensemble
 from ensemble_notebook.domain.definitions.templates import check_variables, find_variables
 from ensemble_notebook.domain.definitions.tool import list_tool_names
 from ensemble_notebook.domain.events.textless_event import TextFilter
-from ensemble_notebook.domain.outputs.secrets import protect_environment, protect_named
-from ensemble_notebook.domain.planning.agent_resolution import AgentResolver, resolve_constraints
-from ensemble_notebook.domain.planning.execution_plan import PlannedAgent, make_plan
-from ensemble_notebook.domain.planning.graph import Graph, get_llm_key
-from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.fingerprints.task_start import TaskKeys
+from ensemble_notebook.domain.outputs.secrets import protect_named
+from ensemble_notebook.domain.planning.agent_resolution import (
+    AgentResolver,
+    list_agent_texts,
+    resolve_constraints,
+)
+from ensemble_notebook.domain.planning.ensemble_texts import has_handlers, list_item_inputs, list_texts
+from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, fill_plan, make_plan
+from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.planning.graph_part import GraphPart
+from ensemble_notebook.domain.planning.known_items import KnownItems, list_known_items
+from ensemble_notebook.domain.planning.nested_tasks import describe_too_deep
+from ensemble_notebook.domain.rules.nested_rules import check_inner_variables
 from ensemble_notebook.domain.rules.resolved_role_rules import find_resolved_role_problems, find_resolved_role_warnings
 from ensemble_notebook.domain.seams.chat_port import ChatSource
-from ensemble_notebook.engine.agent.structured_output import get_output_format
-from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.engine.events.listener_delivery import wants_tokens
 from ensemble_notebook.engine.limits.parent_run import ParentRun, find_parent_run
+from ensemble_notebook.engine.specs.inner_revision import find_inner_revision
 from ensemble_notebook.engine.specs.run_spec import RunSpec
-from ensemble_notebook.ensemble.cost_estimation import find_price_problems
-from ensemble_notebook.ensemble.run_inputs import list_tasks, list_texts, merge_inputs, write_inputs
+from ensemble_notebook.ensemble.earlier_runs.reuse_preparation import (
+    explain_no_reuse,
+    find_part,
+    keeps_tasks,
+    make_task_keys,
+)
+from ensemble_notebook.ensemble.run_checks import check_runnable, make_pricing
+from ensemble_notebook.ensemble.run_inputs import merge_inputs, write_inputs
 from ensemble_notebook.ensemble.run_settings import RunSettings
-from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, did_you_mean, get_state, summarize_error
+from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
 from ensemble_notebook.models.langchain.tracing import find_tracing_variable
 from ensemble_notebook.trace.capture import resolve_capture_mode
-from ensemble_notebook.trace.folding.prices import calculate_price
 
 
 def make_source(setting: RunSettings) -> ChatSource:
@@ -57,33 +67,12 @@ def make_source(setting: RunSettings) -> ChatSource:
         return ReplaySource(setting.replay, pace=pace, runs_tools=setting.replay_tools == "live")
     source = get_default_source() if parent is None else parent.source
     if setting.record is not None:
+        from ensemble_notebook.models.recording.exchange_log import ExchangeLog
         from ensemble_notebook.models.recording.recorder import RecordingSource
+        from ensemble_notebook.models.recording.recording_file import RecordingFile
 
-        return RecordingSource(source, setting.record)
+        return RecordingSource(source, ExchangeLog(RecordingFile(setting.record)))
     return source
-
-
-def check_runnable(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Graph, tuple[str, ...]]:
-    """The graph and warnings of an ensemble that can run.
-
-    Raises:
-        ValidationError: with every problem found.
-    """
-    protect_environment()
-    graph, warnings = check_ensemble(ensemble)
-    # Before all other checks, which would ask the stand-ins for what only the real objects know.
-    if absent := list(_find_absent_problems(ensemble, graph)):
-        raise ValidationError(absent)
-    problems = [*_find_llm_problems(ensemble, graph, source), *_find_tool_problems(graph), *_find_type_problems(graph)]
-    problems += find_price_problems(ensemble, graph, make_pricing(ensemble), datetime.now(UTC))
-    if problems:
-        raise ValidationError(problems)
-    return graph, warnings
-
-
-def make_pricing(ensemble: EnsembleDefinition) -> Pricing:
-    """What its requests cost: by its own rates, else by the public list."""
-    return functools.partial(calculate_price, rates=ensemble.cost)
 
 
 def make_run_spec(
@@ -92,58 +81,233 @@ def make_run_spec(
     variables: Mapping[str, Any],
     setting: RunSettings,
     source: ChatSource,
+    resumed_from: str | None = None,
 ) -> RunSpec:
-    """Everything that the engine needs for one run.
+    """Everything that the engine needs for one run; `resumed_from` is the run that it goes on with.
 
     Raises:
         ValidationError, PromptTemplateError: it can't run like this.
     """
     values = merge_inputs(ensemble, inputs, variables)
     protect_named(values)
-    graph, warnings = check_runnable(ensemble, source)
-    texts = list_texts(ensemble)
-    check_variables(texts, values)
-    if all(task.handler is None for task in list_tasks(ensemble)):
-        _refuse_unused(variables, texts)
-    written, cut_warnings = write_inputs(texts, values)
-    agents = _list_agents(ensemble, graph)
-    if problems := [*find_resolved_role_problems(agents, graph, written)]:
-        raise ValidationError(problems)
-    resolver = AgentResolver(written)
-    run_graph, constraints = resolver.resolve_graph(graph), ensemble.hierarchical_constraints
-    parent = find_parent_run()
-    capture_mode = resolve_capture_mode(ensemble.capture_mode)
-    if parent is not None and parent.capture_mode is CaptureMode.METADATA:
-        capture_mode = CaptureMode.METADATA  # no text of what is done inside is kept either (E52)
-    text_filter = None
-    if capture_mode is CaptureMode.METADATA:
-        warnings = (*warnings, *_check_textless(ensemble, graph, setting))
-        text_filter = TextFilter(warnings, {resolver.resolve(each).role: each.role for each in agents})
-    return RunSpec(
-        graph=run_graph,
-        plan=make_plan(graph, written),
-        agents=tuple(list_planned_agents(map(resolver.resolve, agents), run_graph)),
-        name=ensemble.name,
-        workflow=ensemble.workflow.value,
-        error_strategy=ensemble.error_strategy,
-        inputs=values,
-        max_concurrency=ensemble.max_concurrency,
-        warnings=(*warnings, *cut_warnings, *find_resolved_role_warnings(run_graph), *_warn_of_tracing()),
-        streams=setting.streams or wants_tokens(ensemble.listeners) or wants_tokens(setting.listeners, default=True),
-        memory=_make_memory(ensemble, graph),
-        capture_mode=capture_mode,
-        text_filter=text_filter,
-        budget=ensemble.budget,
-        pricing=make_pricing(ensemble),
-        rate_limit=ensemble.rate_limit,
-        review_handler=ensemble.review_handler or setting.review_handler,
-        review_policy=ensemble.review_policy,
-        delegation_policies=ensemble.delegation_policies,
-        max_delegation_depth=ensemble.max_delegation_depth,
-        constraints=None if constraints is None else resolve_constraints(constraints, run_graph),
-        manager_prompt=ensemble.manager_prompt,
-        replayed_from=_name_recording(setting, parent),
-    )
+    prepared = PreparedEnsemble(ensemble, setting, source, resumed_from)
+    check_variables(prepared.used_texts, values)
+    if not has_handlers(ensemble):
+        _refuse_unused(variables, prepared.used_texts)
+    return prepared.make_spec(values)
+
+
+def _find_path(ensemble: EnsembleDefinition, parent: ParentRun | None) -> tuple[str, ...]:
+    """What this run and those around it are called, the outermost first.
+
+    Raises:
+        ValidationError: they are nested too deep: one of them reaches itself (E54).
+    """
+    path = (*(() if parent is None else parent.path), describe_ensemble(ensemble))
+    if len(path) > MAX_DEPTH + 1:
+        raise ValidationError(describe_too_deep(path))
+    return path
+
+
+class _Resolved(NamedTuple):
+    """What of a run depends on its inputs only through the texts of its agents."""
+
+    graph: Graph
+    constraints: HierarchicalConstraints | None
+    agents: tuple[PlannedAgent, ...]
+    warnings: tuple[str, ...]
+    text_filter: TextFilter | None
+    task_keys: TaskKeys | None
+
+
+class PreparedEnsemble:
+    """An ensemble that was checked, and makes the orders of its runs: what they have in common is made once.
+
+    Args:
+        ensemble: what runs.
+        setting: of each run.
+        source: where models come from.
+        resumed_from: the run that is gone on with; None where none is.
+
+    Attributes:
+        graph: as declared.
+        texts: that may hold variables.
+        used_texts: these, and the inputs for whose items tasks run, which are never written.
+
+    Raises:
+        ValidationError: it can't run like this, whatever the inputs are.
+    """
+
+    def __init__(
+        self, ensemble: EnsembleDefinition, setting: RunSettings, source: ChatSource, resumed_from: str | None = None
+    ) -> None:
+        self._ensemble = ensemble
+        self._setting = setting
+        self._resumed_from = resumed_from
+        self._path = _find_path(ensemble, find_parent_run())
+        self.graph, self._warnings = check_runnable(ensemble, source)
+        check_inner_variables(ensemble)
+        self.texts = list_texts(ensemble)
+        self.used_texts = [*self.texts, *list_item_inputs(ensemble)]
+        self._agents = _list_agents(ensemble, self.graph)
+        self._has_variables = any(any(find_variables(text)) for text in self.texts)
+        self._has_resolved_agents = any(
+            any(find_variables(text)) for agent in self._agents for text in list_agent_texts(agent)
+        )
+        parent = find_parent_run()
+        self._capture_mode = resolve_capture_mode(ensemble.capture_mode)
+        if parent is not None and parent.capture_mode is CaptureMode.METADATA:
+            self._capture_mode = CaptureMode.METADATA  # no text of what is done inside is kept either (E52)
+        self._conversations = setting.conversations
+        if setting.continue_from is not None:
+            self._warnings = (*self._warnings, *self._check_continued(setting.continue_from.run_id))
+        self._part = find_part(self.graph, setting.only)
+        is_reusing = setting.reuse or resumed_from is not None or self._part is not None
+        self._is_reusing = is_reusing or (parent is not None and parent.is_reusing)
+        if self._capture_mode is CaptureMode.METADATA:
+            self._warnings = (*self._warnings, *_check_textless(ensemble, self.graph, setting))
+        self._replayed_from = _name_recording(setting, parent)
+        self._keeps_tasks = self._replayed_from is None and keeps_tasks(self._capture_mode, parent)
+        if setting.reuse and self._replayed_from is None and not self._keeps_tasks:
+            raise ValidationError(explain_no_reuse(self._capture_mode))
+        self._streams = (
+            setting.streams or wants_tokens(ensemble.listeners) or wants_tokens(setting.listeners, default=True)
+        )
+        self._pricing = make_pricing(ensemble)
+        self._shared: _Resolved | None = None
+        self._plan: ExecutionPlan | None = None
+
+    def _check_continued(self, run_id: str) -> Iterator[str]:
+        """A run without texts has no conversation; where no task has a namesake, that is told.
+
+        Raises:
+            ValidationError: no text is kept of this run.
+        """
+        if self._capture_mode is CaptureMode.METADATA:
+            raise ValidationError(
+                f"continue_from goes on with texts of run {run_id}, and capture_mode {CaptureMode.METADATA.value} "
+                f"keeps no text of this one. Leave out one of them."
+            )
+        names = [node.name for node in self.graph.tasks if node.agent is not None]
+        if not any(name in self._conversations for name in names):
+            there = ", ".join(self._conversations) or "none"
+            yield (
+                f"No task goes on with a conversation of run {run_id}: there are those of {there}, and here are the "
+                f"tasks {', '.join(names) or 'of handlers alone'}. Give a task the same name in both."
+            )
+
+    @property
+    def only(self) -> GraphPart | None:
+        """The one task that each run is about, and what it builds on; None for all tasks."""
+        return self._part
+
+    @property
+    def capture_mode(self) -> CaptureMode:
+        """How much of each run is kept."""
+        return self._capture_mode
+
+    def check_values(self, values: Mapping[str, Any]) -> None:
+        """Check the values of a run that is to come.
+
+        Raises:
+            ValidationError: as `make_spec`.
+        """
+        protect_named(values)
+        written = write_inputs(self.texts, values)[0] if self._has_variables else {}
+        list_known_items(self.graph, values)
+        if self._has_resolved_agents and (
+            problems := [*find_resolved_role_problems(self._agents, self.graph, written)]
+        ):
+            raise ValidationError(problems)
+
+    def make_spec(self, values: Mapping[str, Any]) -> RunSpec:
+        """Everything that the engine needs for a run with these values of all variables.
+
+        Raises:
+            ValidationError: a value can't be written into a text, or makes roles that can't stand side by side.
+        """
+        written, cut_warnings = write_inputs(self.texts, values) if self._has_variables else ({}, [])
+        resolved, ensemble, setting = self._resolve(written), self._ensemble, self._setting
+        items = list_known_items(self.graph, values)
+        return RunSpec(
+            graph=resolved.graph,
+            plan=self._make_plan(written, items),
+            bare_plan=self._get_bare_plan() if self._is_plan_shared and not items else None,
+            items=items,
+            agents=resolved.agents,
+            name=ensemble.name,
+            workflow=ensemble.workflow.value,
+            error_strategy=ensemble.error_strategy,
+            inputs=values,
+            max_concurrency=ensemble.max_concurrency,
+            warnings=(*self._warnings, *cut_warnings, *resolved.warnings),
+            streams=self._streams,
+            memory=_make_memory(ensemble, self.graph),
+            capture_mode=self._capture_mode,
+            text_filter=resolved.text_filter,
+            budget=None if setting.is_row else ensemble.budget,
+            pricing=self._pricing,
+            rate_limit=ensemble.rate_limit,
+            review_handler=(None if setting.is_row else ensemble.review_handler) or setting.review_handler,
+            review_policy=ensemble.review_policy,
+            delegation_policies=ensemble.delegation_policies,
+            max_delegation_depth=ensemble.max_delegation_depth,
+            constraints=resolved.constraints,
+            manager_prompt=ensemble.manager_prompt,
+            replayed_from=self._replayed_from,
+            keeps_tasks=self._keeps_tasks,
+            task_keys=resolved.task_keys,
+            is_reusing=self._is_reusing and setting.record is None,
+            only=self._part,
+            resumed_from=self._resumed_from,
+            path=self._path,
+            conversations=self._conversations,
+            continued_from=None if setting.continue_from is None else setting.continue_from.run_id,
+            revision=find_inner_revision(),
+        )
+
+    def _make_plan(self, written: Mapping[str, str], items: KnownItems) -> ExecutionPlan:
+        if items:
+            return make_plan(self.graph, written, items)
+        return fill_plan(self._get_bare_plan(), self.graph, written) if self._has_variables else self._get_bare_plan()
+
+    def _get_bare_plan(self) -> ExecutionPlan:
+        """Get the plan without values of inputs, which all runs have in common."""
+        if self._plan is None:
+            self._plan = make_plan(self.graph)
+        return self._plan
+
+    @property
+    def _is_plan_shared(self) -> bool:
+        """Whether no view can tell the plan of one run from that of another: no text of it is told (T6a)."""
+        is_plain = not self._has_resolved_agents and all(node.nested is None for node in self.graph.tasks)
+        return self._capture_mode is CaptureMode.METADATA and is_plain
+
+    def _resolve(self, written: Mapping[str, str]) -> _Resolved:
+        if self._has_resolved_agents:
+            return self._resolve_anew(written)
+        if self._shared is None:
+            self._shared = self._resolve_anew(written)
+        return self._shared
+
+    def _resolve_anew(self, written: Mapping[str, str]) -> _Resolved:
+        """Fill the variables in the agents."""
+        if problems := [*find_resolved_role_problems(self._agents, self.graph, written)]:
+            raise ValidationError(problems)
+        resolver, constraints = AgentResolver(written), self._ensemble.hierarchical_constraints
+        graph = resolver.resolve_graph(self.graph)
+        constraints = None if constraints is None else resolve_constraints(constraints, graph)
+        text_filter = None
+        if self._capture_mode is CaptureMode.METADATA:
+            text_filter = TextFilter(self._warnings, {resolver.resolve(each).role: each.role for each in self._agents})
+        return _Resolved(
+            graph=graph,
+            constraints=constraints,
+            agents=tuple(list_planned_agents(map(resolver.resolve, self._agents), graph)),
+            warnings=(*find_resolved_role_warnings(graph), *_warn_of_tracing()),
+            text_filter=text_filter,
+            task_keys=make_task_keys(self._ensemble, graph, constraints) if self._keeps_tasks else None,
+        )
 
 
 def _name_recording(setting: RunSettings, parent: ParentRun | None) -> str | None:
@@ -157,8 +321,12 @@ def _check_textless(ensemble: EnsembleDefinition, graph: Graph, setting: RunSett
     """Say what keeps texts although the capture mode is metadata (T6a).
 
     Raises:
-        ValidationError: a recording would be nothing but texts.
+        ValidationError: a recording would be nothing but texts, and so is what a run is resumed from.
     """
+    if setting.resume is not None:
+        raise ValidationError(
+            "resume goes on with what was said, and capture_mode metadata keeps no text. Leave out one of them."
+        )
     if setting.record is not None:
         raise ValidationError(
             "record keeps all that models are asked and answer, and capture_mode metadata keeps no text. "
@@ -208,73 +376,22 @@ def _make_memory(ensemble: EnsembleDefinition, graph: Graph) -> MemoryStore | No
     return InMemoryStore() if ensemble.memory is None else to_memory(ensemble.memory)
 
 
-def _find_absent_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
-    """A problem for each object that a pickle has left out, and that nobody has put back (E63)."""
-    tasks = [node.task for node in (*graph.all_tasks, *graph.managed)]
-    agents = [each for task in tasks for each in (task.agent, task.fallback)]
-    for owner in dict.fromkeys((ensemble, *ensemble.agents, *tasks, *agents)):
-        for field, value in () if owner is None else get_state(owner).items():
-            for each in value if isinstance(value, tuple) else (value,):
-                if isinstance(each, AbsentObject):
-                    yield Problem(str(each.make_error()), owner, field)
-
-
-def _find_llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource) -> Iterator[Problem]:
-    seen: set[object] = set()
-    for llm, owners in _list_models(graph):
-        if llm is None or get_llm_key(llm) in seen:
-            continue
-        seen.add(get_llm_key(llm))
-        try:
-            source.check(llm)
-        except ValidationError as error:
-            owner = next((each for each in owners if each is not None and each.llm is llm), ensemble)
-            field = "manager_llm" if owner is ensemble and llm is ensemble.manager_llm else "llm"
-            yield from (Problem(problem.message, owner, field) for problem in error.problems)
-
-
-def _list_models(graph: Graph) -> Iterator[tuple[Any, tuple[Task | Agent | None, ...]]]:
-    """Every model that may be used, and the definitions that may have named it."""
-    for member in graph.team:
-        yield member.llm, (member.agent,)
-    for node in graph.all_tasks:
-        yield node.llm, (node.task, node.task.agent)
-        yield node.fallback_llm, (node.task.fallback,)
-
-
 def _refuse_unused(variables: Mapping[str, Any], texts: Sequence[str]) -> None:
     """A keyword that no text uses is a misspelt one (E5). Where there are handlers, they may want any variable."""
     used = {name for text in texts for name in find_variables(text)}
     unused = [name for name in variables if name not in used]
     if unused:
         # The keywords that every way to run takes; `start` takes more.
-        known = [*used, "timeout", "record", "replay", "replay_tools", "pace"]
+        known = [
+            *used,
+            "timeout",
+            "record",
+            "replay",
+            "replay_tools",
+            "pace",
+            "reuse",
+            "only",
+            "resume",
+            "continue_from",
+        ]
         raise ValidationError([Problem(f"No text uses {name!r}.{did_you_mean(name, known)}") for name in unused])
-
-
-def _find_tool_problems(graph: Graph) -> Iterator[Problem]:
-    """Tools that no model can be shown; found now, since in the run it would cost what was done by then."""
-    for holder in _list_tool_holders(graph):
-        try:
-            Toolbox(holder.tools)
-        except ValidationError as error:
-            yield from (Problem(problem.message, holder, "tools", problem.item) for problem in error.problems)
-
-
-def _list_tool_holders(graph: Graph) -> Iterable[Agent | Task]:
-    """The definitions that hold tools, once each."""
-    everybody = [each for node in graph.all_tasks for each in (node.agent, node.task, node.task.fallback)]
-    everybody += [member.agent for member in graph.team]
-    return dict.fromkeys(each for each in everybody if each is not None and each.tools)
-
-
-def _find_type_problems(graph: Graph) -> Iterator[Problem]:
-    """Output types that have no JSON schema."""
-    for node in graph.all_tasks:
-        if node.task.output_type is None:
-            continue
-        try:
-            get_output_format(node.task.output_type)
-        except Exception as error:  # noqa: BLE001 - pydantic's for fields that JSON does not know, the validator's
-            message = f"The output_type of task {node.name!r} has no JSON schema: {summarize_error(error)}"
-            yield Problem(message, node.task, "output_type")

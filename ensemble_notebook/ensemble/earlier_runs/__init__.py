@@ -1,0 +1,1 @@
+"""What a run leaves for later ones, and takes from earlier ones: remembering, reuse, resuming."""

@@ -1,0 +1,124 @@
+"""What a resumed run takes over from the earlier one: its inputs, answers and finished tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
+from ensemble_notebook.domain.outputs.chat_message import Messages
+from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.seams.asking_task import make_task_path
+from ensemble_notebook.ensemble.run_settings import Continuable, RunResult
+from ensemble_notebook.errors import StoreError, ValidationError
+from ensemble_notebook.trace.store.run_facts import RememberedRun, StoredResult
+from ensemble_notebook.trace.store.run_store import RunStore
+
+if TYPE_CHECKING:
+    from ensemble_notebook.models.recording.kept_answers import KeptAnswers
+
+_LISTED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptConversations:
+    """The `ContinuedOutput` of a run of which nothing else is at hand."""
+
+    run_id: str
+    capture_mode: CaptureMode
+    conversations: Mapping[str, Messages]
+
+    def get_conversations(self, *, before: bool = False) -> Mapping[str, Messages]:  # noqa: ARG002 - as of an output
+        """Get those that the run which is resumed began with."""
+        return self.conversations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumedRun:
+    """The run that another one goes on with.
+
+    Attributes:
+        run: as it is remembered.
+        answers: what models, tools and reviewers have answered.
+        results: of its finished tasks, in the order in which they were done.
+    """
+
+    run: RememberedRun
+    answers: KeptAnswers
+    results: Sequence[StoredResult]
+
+    def merge_inputs(self, given: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs of the earlier run, unless others are given now.
+
+        Raises:
+            ValidationError: one of them could not be kept, and is not given.
+        """
+        facts = self.run.facts
+        merged = {**facts.inputs, **(given or {})}
+        if lost := [name for name in facts.lost_inputs if name not in merged and name not in variables]:
+            names = ", ".join(map(repr, lost))
+            raise ValidationError(
+                f"Run {facts.run_id} had inputs that are not kept, since they are no plain values, or secret: {names}. "
+                f"Give them again."
+            )
+        return merged
+
+    def find_continued(self, given: Continuable) -> Continuable:
+        """What the earlier run went on with, unless another output is given now; None where it began afresh (E55).
+
+        Raises:
+            ValidationError: that could not be kept, and is not given.
+        """
+        facts = self.run.facts
+        if given is not None or facts.continued_from is None:
+            return given
+        if facts.conversations is None:
+            raise ValidationError(
+                f"Run {facts.run_id} went on with the conversations of run {facts.continued_from}, which are not kept, "
+                f"since a secret is in them. Give that output again: run(resume=..., continue_from=OUTPUT)."
+            )
+        return _KeptConversations(facts.continued_from, facts.capture_mode, facts.conversations)
+
+    def list_finished(self, graph: Graph) -> set[str]:
+        """The paths of the tasks in a graph that were done: one of another name is not kept by its result."""
+        paths = {make_task_path(node.name, graph.get_phase_name(node)) for node in graph.tasks}
+        return paths.intersection(each.path for each in self.results)
+
+
+def load_resumed_run(resume: str | RunResult) -> ResumedRun:
+    """Load the run to resume.
+
+    Args:
+        resume: an output of it; or its id, a prefix of the id, its name, or its position (``"-1"`` is the last run).
+
+    Raises:
+        StoreError: it is not in the store, or the store can't be read.
+        ValidationError: it can't be resumed: it kept no text, or has not ended.
+    """
+    from ensemble_notebook.models.recording.kept_answers import KeptAnswers
+
+    store = RunStore.open()
+    run = _find_run(store, resume if isinstance(resume, str) else resume.run_id)
+    if run.status is RunStatus.RUNNING:
+        raise ValidationError(f"Run {run.run_id} is still going on: wait for its end, or stop it, to resume it.")
+    if not run.facts.keeps_texts:
+        raise ValidationError(
+            f"Run {run.run_id} can't be resumed: capture_mode {CaptureMode.METADATA.value} keeps nothing of what was "
+            f"said. Run it anew."
+        )
+    answers = KeptAnswers(store.load_exchanges(run.run_id))
+    return ResumedRun(run=run, answers=answers, results=store.load_results(run.run_id))
+
+
+def _find_run(store: RunStore, word: str) -> RememberedRun:
+    try:
+        return store.find_run(word)
+    except StoreError as error:
+        latest = [
+            f"{each.run_id} ({each.facts.name})" if each.facts.name else each.run_id
+            for each in store.list_runs(_LISTED)
+        ]
+        if not latest:
+            raise
+        raise StoreError(f"{error} The latest are {', '.join(latest)}.") from None

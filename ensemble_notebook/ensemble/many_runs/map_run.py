@@ -1,0 +1,381 @@
+"""The run of a map: an ordinary run with a task for each row, in which the run of that row is nested (E52, E72).
+
+Thereby all rows share one budget account, one rate limit, one interrupt and one recording, and are together in trace,
+timeline and store. The ensemble is checked once, and all rows are checked before the first one starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Any, Final, Literal
+
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.templates import escape_variables
+from ensemble_notebook.domain.definitions.tool import TaskInput
+from ensemble_notebook.domain.outputs.secrets import mask_named
+from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
+from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.domain.value_text import is_table
+from ensemble_notebook.engine.agent.structured_output import get_output_format
+from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
+from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
+from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
+from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult, Score
+from ensemble_notebook.ensemble.many_runs.pools import Pool, find_pool
+from ensemble_notebook.ensemble.many_runs.row_runs import LocalRows, ReviewLine, RowOutcome, RowRunner, new_run_id
+from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, check_columns, read_rows
+from ensemble_notebook.ensemble.many_runs.variant import Variant
+from ensemble_notebook.ensemble.run_handle import RunHandle
+from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
+from ensemble_notebook.ensemble.run_settings import Resumable, RunSettings
+from ensemble_notebook.errors import Problem, ValidationError
+from ensemble_notebook.trace.analysis.row_table import NO_FIELDS
+
+OnError = Literal["keep", "raise"]
+
+DEFAULT_CONCURRENCY: Final = 10
+_ROWS_FOR_A_SLOT: Final = 2
+"""One that runs, and one that waits beside it, so that no worker waits for us."""
+_SHOWN_VALUE: Final = 60
+_SHOWN_ROW: Final = 200
+_MOST_PROBLEMS: Final = 5
+_NO_ROWS: Final = "There are no rows, so nothing was run."
+_ROW_ROLE: Final = "What came of this row."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapSettings:
+    """How the rows are run.
+
+    Attributes:
+        on_error: ``"keep"``: a failed row is a value in the result; ``"raise"``: the first failed row ends the map.
+        concurrency: the most rows at the same time; None: 10, or twice the slots of the executor.
+        resume: an earlier result whose completed rows are taken over; None: none.
+        score: ``(output) -> float | dict``, called for each completed row; None: no score.
+        executor: a `concurrent.futures` executor or a Dask client; None: this process.
+
+    Raises:
+        ValidationError: a field has a wrong value.
+    """
+
+    on_error: OnError = "keep"
+    concurrency: int | None = None
+    resume: MapResult | None = None
+    score: Score | None = None
+    executor: Any = None
+
+    def __post_init__(self) -> None:
+        """Check what a person may have got wrong."""
+        if self.on_error not in ("keep", "raise"):
+            raise ValidationError(f"on_error must be 'keep' or 'raise', got {self.on_error!r}.")
+        is_count = isinstance(self.concurrency, int) and not isinstance(self.concurrency, bool)
+        if self.concurrency is not None and not (is_count and self.concurrency >= 1):
+            raise ValidationError(f"concurrency must be a whole number >= 1 or None, got {self.concurrency!r}.")
+        if self.score is not None and not callable(self.score):
+            raise ValidationError(f"score must be a function (output) -> float | dict, got {self.score!r}.")
+
+
+def make_settings(
+    resume: MapResult | Resumable,
+    *,
+    on_error: OnError = "keep",
+    concurrency: int | None = None,
+    executor: Any = None,
+    score: Score | None = None,
+    **fields: Any,
+) -> tuple[RunSettings, MapSettings]:
+    """Split the arguments of a map into the settings of its run and those of its rows.
+
+    `resume` is either a result, whose rows are taken over, or an earlier run, as in `RunSettings`.
+
+    Raises:
+        ValidationError: an argument has a wrong value.
+    """
+    earlier, run = (resume, None) if isinstance(resume, MapResult) else (None, resume)
+    how = MapSettings(on_error=on_error, concurrency=concurrency, resume=earlier, score=score, executor=executor)
+    return RunSettings(resume=run, **fields), how
+
+
+def start_map(
+    ensemble: RunnableEnsemble,
+    rows: Any,
+    setting: RunSettings,
+    how: MapSettings,
+    inputs: Mapping[str, Any] | None = None,
+    variants: Sequence[Variant] = (),
+) -> MapHandle:
+    """Prepare a map; `MapHandle.begin` begins it.
+
+    Args:
+        ensemble: what runs for each row.
+        rows: a DataFrame, or mappings.
+        setting: of the map as a whole; `only` and `reuse` apply in each row.
+        how: how the rows are run.
+        inputs: inputs of all rows. They override the ensemble's, and a row's own values override them.
+        variants: each row runs under each of these; none: under the ensemble as it is.
+
+    Raises:
+        ValidationError, PromptTemplateError: there is a mistake; nothing was called.
+    """
+    return _MapWork(ensemble, rows, setting, how, inputs or {}, variants).make_handle()
+
+
+@dataclass(frozen=True, slots=True)
+class _RowRun:
+    """A row under one of the variants.
+
+    Attributes:
+        name: unique in the map.
+    """
+
+    name: str
+    row: Row
+    way: _Way
+
+
+class _Way:
+    """A variant, checked once, and the runner for its rows."""
+
+    def __init__(
+        self,
+        variant: Variant,
+        inputs: Mapping[str, Any],
+        setting: RunSettings,
+        source: ChatSource,
+        reviews: ReviewLine,
+        pool: Pool | None,
+    ) -> None:
+        self.variant = variant
+        reviewer = variant.ensemble.review_handler or setting.review_handler
+        if reviewer is not None:
+            setting = replace(setting, review_handler=reviews.queue(reviewer))
+        self.prepared = PreparedEnsemble(variant.ensemble, setting, source)
+        self._common = {**variant.ensemble.inputs, **inputs, **variant.inputs}
+        self.runner = self._make_runner(setting, pool)
+
+    def _make_runner(self, setting: RunSettings, pool: Pool | None) -> RowRunner:
+        if pool is None:
+            return LocalRows(self.variant.ensemble, self.prepared, setting, self._common)
+        from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows  # most maps need no pickles
+
+        return ExecutorRows(self.variant.ensemble, self.prepared, self._common, pool)
+
+    def find_problems(self, rows: Rows) -> Iterator[Problem]:
+        """Check the values of rows.
+
+        Raises:
+            PromptTemplateError: columns are missing.
+        """
+        for name in self.variant.inputs:
+            if name in rows.columns:
+                yield Problem(f"{name!r} is changed by variant {self.variant.name!r}, and given with the rows.")
+        check_columns(rows, self.prepared.used_texts, self._common)
+        for row in rows.rows:
+            try:
+                self.prepared.check_values({**self._common, **row.values})
+            except ValidationError as error:
+                yield from (Problem(f"{row.name}: {each.message}") for each in error.problems)
+
+    def get_inputs(self, row: Row) -> Mapping[str, Any]:
+        """What distinguishes this run from the others: the values of the row, and the variant's inputs."""
+        return {**row.values, **self.variant.inputs} if self.variant.inputs else row.values
+
+    def list_fields(self) -> Mapping[str, Any]:
+        """The fields of the final task's typed output, with their JSON schemas; empty if it has no type."""
+        graph, only = self.prepared.graph, self.prepared.only
+        last = find_final_tasks(graph) if only is None else (only.task,)
+        kind = graph.tasks[last[0]].task.output_type if len(last) == 1 else None
+        return NO_FIELDS if kind is None else get_output_format(kind).schema.get("properties", NO_FIELDS)
+
+
+class _MapWork:
+    """One map while it is prepared and run, and its results."""
+
+    def __init__(
+        self,
+        ensemble: RunnableEnsemble,
+        rows: Any,
+        setting: RunSettings,
+        how: MapSettings,
+        inputs: Mapping[str, Any],
+        variants: Sequence[Variant],
+    ) -> None:
+        self._ensemble = ensemble
+        self._setting = setting
+        self._how = how
+        self._source = make_source(setting)
+        self._pool = None if how.executor is None else find_pool(how.executor)
+        if self._pool is not None:
+            _refuse_settings(setting)
+        is_reusing = setting.reuse or setting.resume is not None
+        row_setting = RunSettings(
+            reuse=is_reusing,
+            only=setting.only,
+            replay=setting.replay,
+            review_handler=setting.review_handler,
+            is_row=True,
+        )
+        reviews = ReviewLine()
+        ways = [
+            _Way(each, inputs, row_setting, self._source, reviews, self._pool)
+            for each in variants or [Variant(None, ensemble, {})]
+        ]
+        self._capture_mode = ways[0].prepared.capture_mode
+        hides_labels = self._capture_mode is CaptureMode.METADATA
+        self._rows = rows if isinstance(rows, Rows) else read_rows(rows, hides_labels=hides_labels)
+        if problems := list(islice(chain.from_iterable(way.find_problems(self._rows) for way in ways), _MOST_PROBLEMS)):
+            raise ValidationError(problems)
+        self._fields = ways[0].list_fields() if all(way.list_fields() == ways[0].list_fields() for way in ways) else {}
+        self._runs = {each.name: each for each in _list_runs(ways, self._rows, hides_labels=hides_labels)}
+        self._kept = _find_kept(self._runs.values(), how.resume)
+        self._outcomes: dict[str, RowOutcome] = {}
+
+    def make_handle(self) -> MapHandle:
+        """Make the handle; it has no run if there are no rows to run."""
+        to_run = [each for each in self._runs.values() if each.name not in self._kept]
+        if not to_run:
+            return MapHandle(None, self.make_result, self._ensemble.name)
+        resumed = None if self._setting.resume is None else load_resumed_run(self._setting.resume)
+        outer = self._make_outer(to_run)
+        setting = replace(self._setting, reuse=False, only=None)
+        resumed_from = None if resumed is None else resumed.run.run_id
+        spec = PreparedEnsemble(outer, setting, self._source, resumed_from).make_spec({})
+        spec = replace(spec, task_keys=None, is_reusing=self._setting.reuse or spec.is_reusing)
+        run = RunHandle(outer, spec, self._source, SystemClock(), new_run_id(), self._setting, resumed)
+        return MapHandle(run, self.make_result, self._ensemble.name)
+
+    @property
+    def _concurrency(self) -> int:
+        if self._how.concurrency is not None:
+            return self._how.concurrency
+        return DEFAULT_CONCURRENCY if self._pool is None else _ROWS_FOR_A_SLOT * self._pool.slots
+
+    def _make_outer(self, to_run: Sequence[_RowRun]) -> RunnableEnsemble:
+        """The ensemble whose tasks are the rows."""
+
+        async def run_row(given: TaskInput) -> str:
+            outcome = self._outcomes[given.name] = RowOutcome(new_run_id())
+            each = self._runs[given.name]
+            return await each.way.runner.run(each.row, outcome)
+
+        tasks = [
+            Task(
+                description=escape_variables(_describe_row(each.row) or each.name),
+                expected_output=_ROW_ROLE,
+                name=each.name,
+                handler=run_row,
+            )
+            for each in to_run
+        ]
+        return replace(
+            self._ensemble,
+            tasks=tasks,
+            phases=(),
+            agents=(),
+            llm=None,
+            workflow=Workflow.PARALLEL,
+            error_strategy=ErrorStrategy.PARTIAL if self._how.on_error == "keep" else ErrorStrategy.FAIL_FAST,
+            max_concurrency=self._concurrency,
+            manager_llm=None,
+            manager_prompt=None,
+            hierarchical_constraints=None,
+            delegation_policies=(),
+            rate_limit=None,
+            memory=None,
+            review_handler=None,
+            review_policy=ReviewPolicy.NEVER,
+            inputs={},
+        )
+
+    def make_result(self, output: EnsembleOutput | None) -> MapResult:
+        """Make the result, complete or up to where the run has got."""
+        reasons = {} if output is None else {each.name: each.reason for each in output.skipped}
+        return MapResult(
+            ensemble=self._ensemble,
+            rows=[self._make_row_result(each, reasons) for each in self._runs.values()],
+            index=self._rows.index,
+            output=output,
+            fields=self._fields,
+            warnings=() if self._rows.rows else (_NO_ROWS,),
+            capture_mode=self._capture_mode,
+            score=self._how.score,
+        )
+
+    def _make_row_result(self, run: _RowRun, reasons: Mapping[str, str]) -> RowResult:
+        if (kept := self._kept.get(run.name)) is not None:
+            return kept
+        made = RowResult(
+            index=run.row.label, variant=run.way.variant.name, inputs=run.way.get_inputs(run.row), name=run.name
+        )
+        outcome = self._outcomes.get(run.name)
+        if outcome is None:
+            return replace(made, reason=reasons.get(run.name, "the map ended before its turn"))
+        return replace(
+            made, output=outcome.output, error=outcome.error, status=outcome.status.value, run_id=outcome.run_id
+        )
+
+
+def _refuse_settings(setting: RunSettings) -> None:
+    """Refuse settings that need the exchanges of the rows in this process.
+
+    Raises:
+        ValidationError: names the first of them.
+    """
+    for name in ("record", "replay", "reuse", "resume"):
+        if getattr(setting, name):
+            more = " To take over the rows of a result: resume=RESULT." if name == "resume" else ""
+            raise ValidationError(f"{name} needs the rows in this process: leave out executor= or {name}=.{more}")
+
+
+def _list_runs(ways: Sequence[_Way], rows: Rows, *, hides_labels: bool) -> Iterator[_RowRun]:
+    """Each variant with each row, by the names of both; by their places, where nothing of them is to be told (T6a)."""
+    taken = set()
+    for place, way in enumerate(ways):
+        variant = f"variant {place}" if hides_labels and way.variant.name is not None else way.variant.name
+        for row in rows.rows:
+            name = "/".join(each for each in (variant, row.name) if each)
+            while name in taken:  # what is "a/b" and "c" together, may be "a" and "b/c"
+                name += "'"
+            taken.add(name)
+            yield _RowRun(name, row, way)
+
+
+def _find_kept(runs: Iterable[_RowRun], resumed: MapResult | None) -> dict[str, RowResult]:
+    """The completed rows of an earlier result that have the same label and values, by name."""
+    if resumed is None:
+        return {}
+    done = {each.name: each for each in resumed if each.is_done}
+    found = ((run, done.get(run.name)) for run in runs)
+    return {
+        run.name: replace(result, spending=resumed.get_spending(result))
+        for run, result in found
+        if result is not None and _is_same(run.way.get_inputs(run.row), result.inputs)
+    }
+
+
+def _is_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
+    try:
+        return bool(dict(values) == dict(others))
+    except Exception:  # noqa: BLE001 - tables and arrays give no plain answer, and objects are anybody's
+        return False
+
+
+def _describe_row(row: Row) -> str:
+    """The row in a few words, for views."""
+    parts = (f"{name}: {mask_named(name, _shorten(value))}" for name, value in row.values.items())
+    text = "; ".join(parts)
+    return text if len(text) <= _SHOWN_ROW else f"{text[:_SHOWN_ROW]}..."
+
+
+def _shorten(value: Any) -> str:
+    if is_table(value):
+        return f"a table of {len(value)} rows"
+    try:
+        text = "" if value is None else " ".join(str(value)[: 2 * _SHOWN_VALUE].split())
+    except Exception:  # noqa: BLE001 - it is anybody's `__str__`
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _SHOWN_VALUE else f"{text[:_SHOWN_VALUE]}..."

@@ -1,0 +1,205 @@
+"""The rows of a map: the inputs of each run, and its name.
+
+Imports no library of tables, since that would take longer than most runs; tables are recognised by their methods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ensemble_notebook.domain.definitions.templates import find_variables
+from ensemble_notebook.domain.rules.name_rules import make_visible
+from ensemble_notebook.domain.value_text import is_missing
+from ensemble_notebook.errors import PromptTemplateError, ValidationError, find_nearest
+
+_LONGEST_NAME: Final = 60
+_MOST_NAMED: Final = 5
+_MOST_COLUMNS: Final = 12
+_WANTED: Final = "map takes a DataFrame or a list of mappings, one for each run"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row.
+
+    Attributes:
+        label: its label in the index; without an index, its number, from 0.
+        name: of its run, unique in the map.
+        values: by column name.
+    """
+
+    label: Any
+    name: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """All rows, in order.
+
+    Attributes:
+        rows: in order.
+        index: of the table that they came from; None where they came from a list.
+        columns: all names of values, in order of appearance.
+    """
+
+    rows: Sequence[Row]
+    index: Any
+    columns: tuple[str, ...]
+
+
+def read_rows(given: Any, *, hides_labels: bool = False) -> Rows:
+    """Read a table or a list as rows.
+
+    Args:
+        given: a DataFrame of pandas or polars, or mappings. Missing values (NaN, NA, NaT) become None.
+        hides_labels: whether rows are named by position, because labels are texts that are not kept (T6a).
+
+    Raises:
+        ValidationError: it is neither, or a row or column can't be used; says which.
+    """
+    if isinstance(given, str | bytes | Mapping | type) or not hasattr(given, "__iter__"):
+        raise ValidationError(f"{_WANTED}, got {_describe_kind(given)}.")
+    if _is_series(given):
+        raise ValidationError(f"{_WANTED}, got a Series, which has no names of columns: give series.to_frame('name').")
+    if _is_table(given):
+        columns, values = _read_table(given)
+        index = getattr(given, "index", None)
+        labels: Sequence[Any] = range(len(values)) if index is None else list(index)
+    else:
+        values, index = _read_mappings(given), None
+        columns, labels = tuple(dict.fromkeys(name for each in values for name in each)), range(len(values))
+    names = _name_rows(range(len(values)) if hides_labels else labels)
+    rows = [Row(*each) for each in zip(labels, names, values, strict=True)]
+    return Rows(rows, index, columns)
+
+
+def make_only_row(values: Mapping[str, Any]) -> Rows:
+    """A single row without a name, so that runs are named by their variant alone."""
+    return Rows([Row(0, "", values)], None, tuple(values))
+
+
+def _is_series(given: Any) -> bool:
+    return hasattr(given, "to_frame") and not hasattr(given, "columns") and not isinstance(given, type)
+
+
+def _is_table(given: Any) -> bool:
+    return hasattr(given, "columns") and hasattr(given, "__getitem__")
+
+
+def _read_table(table: Any) -> tuple[tuple[str, ...], list[Mapping[str, Any]]]:
+    columns = list(table.columns)
+    if strange := [each for each in columns if isinstance(each, tuple)]:
+        raise ValidationError(
+            f"The table has columns of several levels, such as {strange[0]!r}, and a text can't name them. Give each "
+            f"one name: df.columns = ['_'.join(map(str, each)) for each in df.columns]."
+        )
+    names = [str(each) for each in columns]
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValidationError(f"The table has several columns called {', '.join(map(repr, repeated))}. Rename them.")
+    values = [_to_list(table[each]) for each in columns]
+    if not columns:
+        return (), [{} for _ in range(len(table))]
+    return tuple(names), [dict(zip(names, each, strict=True)) for each in zip(*values, strict=True)]
+
+
+def _to_list(column: Any) -> list[Any]:
+    """The values of a column as Python objects; None where a value is missing."""
+    to_list = getattr(column, "tolist", None) or getattr(column, "to_list", None) or column.to_pylist
+    return [None if is_missing(each) else each for each in to_list()]
+
+
+def _read_mappings(given: Iterable[Any]) -> list[Mapping[str, Any]]:
+    rows = list(given)
+    if wrong := [(place, each) for place, each in enumerate(rows) if not isinstance(each, Mapping)]:
+        what = ", ".join(f"row {place} is {_describe_kind(each)}" for place, each in wrong[:_MOST_NAMED])
+        more = f", and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
+        raise ValidationError(f"{_WANTED}, such as {{'topic': 'tides'}}: {what}{more}.")
+    return [{str(name): None if is_missing(each) else each for name, each in row.items()} for row in rows]
+
+
+def _describe_kind(value: Any) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return repr(value) if value is None or isinstance(value, int | float) else f"a {type(value).__name__}"
+
+
+def _name_rows(labels: Iterable[Any]) -> Iterator[str]:
+    """A unique name for each row, from its label; further rows of a name are called ``name #2`` and so on."""
+    taken: set[str] = set()
+    counts: Counter[str] = Counter()
+    for place, label in enumerate(labels):
+        wanted = _name_row(label) or f"row {place}"
+        name = wanted
+        while name in taken:
+            counts[wanted] += 1
+            name = f"{wanted} #{counts[wanted] + 1}"
+        taken.add(name)
+        yield name
+
+
+def _name_row(label: Any) -> str:
+    if isinstance(label, tuple):
+        text = "/".join(_write_label(each) for each in label)
+    elif isinstance(label, str) or hasattr(label, "isoformat"):
+        text = _write_label(label)
+    else:
+        return f"row {_write_label(label)}"
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 3]}..."
+
+
+def _write_label(label: Any) -> str:
+    if hasattr(label, "isoformat"):
+        return str(label).removesuffix(" 00:00:00")
+    try:
+        return make_visible(str(label))
+    except Exception:  # noqa: BLE001 - it is anybody's `__str__`
+        return f"<{type(label).__name__}>"
+
+
+def check_columns(rows: Rows, texts: Iterable[str], known: Mapping[str, Any]) -> None:
+    """Check that every variable of every text has a value in every row. An empty value is a value.
+
+    Args:
+        rows: all of them.
+        texts: of the ensemble.
+        known: inputs of all rows.
+
+    Raises:
+        PromptTemplateError: names every missing variable once, in order, and where it is missing.
+    """
+    missing: dict[str, str] = {}
+    for text in texts:
+        for name in find_variables(text):
+            if name not in known and any(name not in row.values for row in rows.rows):
+                missing.setdefault(name, text)
+    if missing:
+        advice = " ".join([*(_advise(name, rows) for name in missing), _describe_columns(rows.columns)])
+        raise PromptTemplateError(tuple(missing), next(iter(missing.values())), advice)
+
+
+def _advise(name: str, rows: Rows) -> str:
+    """Where a value is missing, and which column may have been meant."""
+    lacking = [row.name for row in rows.rows if name not in row.values]
+    if len(lacking) < len(rows.rows):
+        more = f" and {len(lacking) - _MOST_NAMED} more rows" if len(lacking) > _MOST_NAMED else ""
+        return f"{name!r} is missing in {', '.join(lacking[:_MOST_NAMED])}{more}."
+    plain = _to_plain(name)
+    same = next((each for each in rows.columns if _to_plain(each) == plain), None)
+    if same is not None:  # only its spelling can't stand between braces, or is another one
+        return f"Rename the column {same!r} to {name!r}."
+    near = find_nearest(name, rows.columns)
+    return f"No column is called {name!r}.{'' if near is None else f' Did you mean {near!r}?'}"
+
+
+def _describe_columns(columns: Sequence[str]) -> str:
+    shown = ", ".join(columns[:_MOST_COLUMNS])
+    more = f" and {len(columns) - _MOST_COLUMNS} more" if len(columns) > _MOST_COLUMNS else ""
+    return f"The columns are {shown}{more}." if columns else "The rows have no columns."
+
+
+def _to_plain(name: str) -> str:
+    return "".join(each for each in name.casefold() if each.isalnum())

@@ -1,0 +1,172 @@
+"""A variant: an ensemble with some of its fields, tasks, agents or inputs changed (E73)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Final, cast
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.changed_copy import replace_parts
+from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
+from ensemble_notebook.domain.definitions.templates import find_variables
+from ensemble_notebook.domain.planning.ensemble_texts import list_item_inputs, list_tasks, list_texts
+from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
+from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
+
+_SHARED: Final = frozenset(
+    {"budget", "capture_mode", "cost", "listeners", "name", "rate_limit", "review_handler", "trace_exporter", "verbose"}
+)
+"""Fields that hold for all variants together, since these are one run."""
+_WANTED: Final = "variants map names to changes: {'short': {'style': 'short'}, 'local': {'llm': 'local'}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One form of an ensemble.
+
+    Attributes:
+        name: in the index of the result; None for the ensemble itself, when there are no variants.
+        ensemble: with the changes applied.
+        inputs: changed inputs. They hold for all rows, so the rows must not have columns of these names.
+    """
+
+    name: str | None
+    ensemble: RunnableEnsemble
+    inputs: Mapping[str, Any]
+
+
+def make_variants(ensemble: RunnableEnsemble, changes: Any) -> tuple[Variant, ...]:
+    """Make the variants of an ensemble.
+
+    Args:
+        ensemble: the original.
+        changes: by variant name: fields of the ensemble, ``"task.NAME.FIELD"``, ``"agent.ROLE.FIELD"``, or inputs.
+
+    Raises:
+        ValidationError: lists every name that is none of these, and every wrong value.
+    """
+    if not isinstance(changes, Mapping) or not changes:
+        raise ValidationError(f"{_WANTED}; got {'none' if isinstance(changes, Mapping) else type(changes).__name__}.")
+    made, problems = [], []
+    for name, wanted in changes.items():
+        if not isinstance(name, str) or not name.strip():
+            problems.append(Problem(f"The name of a variant must be text, got {name!r}.", ensemble))
+        elif not isinstance(wanted, Mapping):
+            problems.append(Problem(f"Variant {name!r}: {_WANTED}; got {type(wanted).__name__}.", ensemble))
+        else:
+            try:
+                made.append(_Changes(ensemble, wanted).make_variant(name))
+            except ValidationError as error:
+                problems += [replace(each, message=f"Variant {name!r}: {each.message}") for each in error.problems]
+    if problems:
+        raise ValidationError(problems)
+    return tuple(made)
+
+
+class _Changes:
+    """The changes of one variant, sorted by what they change."""
+
+    def __init__(self, ensemble: RunnableEnsemble, changes: Mapping[str, Any]) -> None:
+        self._ensemble = ensemble
+        self._changes = changes
+        self._graph = build_graph(ensemble)
+        self._fields: dict[str, Any] = {}
+        self._inputs: dict[str, Any] = {}
+        self._parts: dict[Definition, dict[str, Any]] = {}
+        self._problems: list[Problem] = []
+
+    def make_variant(self, name: str) -> Variant:
+        for path, value in self._changes.items():
+            if fault := self._place(path, value):
+                self._problems.append(Problem(fault, self._ensemble))
+        if self._problems:
+            raise ValidationError(self._problems)
+        # A changed task may stand in the context of another one, an agent in several tasks.
+        parts: dict[Definition, Any] = {
+            part: replace(cast("Any", part), **values) for part, values in self._parts.items()
+        }
+        made = replace_parts(self._ensemble, parts) if parts else self._ensemble
+        made = replace(made, **self._fields) if self._fields else made
+        if unknown := self._find_unknown_inputs(made):
+            raise ValidationError([Problem(self._explain_unknown(each, made), self._ensemble) for each in unknown])
+        return Variant(name, made, self._inputs)
+
+    def _place(self, path: Any, value: Any) -> str | None:
+        """Record a change; returns what is wrong with it, or None."""
+        if not isinstance(path, str):
+            return f"What is changed is named by a text, got {path!r}."
+        kind, _, rest = path.partition(".")
+        if kind == "task" and rest:
+            tasks = [*self._graph.all_tasks, *self._graph.managed]
+            return self._place_part(path, rest, {each.name: each.task for each in tasks}, value)
+        if kind == "agent" and rest:
+            return self._place_part(path, rest, {each.role: each for each in self._list_agents()}, value)
+        if path == "inputs":
+            if not isinstance(value, Mapping):
+                return f"inputs must map names to values, got {type(value).__name__}."
+            self._inputs.update(value)
+            return None
+        if path in get_field_names(type(self._ensemble)):
+            if path in _SHARED:
+                return f"{path} holds for all variants together: set it on the ensemble itself."
+            if path in _list_inputs(self._ensemble):
+                return f"{path!r} is a field and an input: write inputs={{{path!r}: ...}} for the input."
+            self._fields[path] = value
+            return None
+        self._inputs[path] = value
+        return None
+
+    def _place_part(self, path: str, rest: str, parts: Mapping[str, Definition], value: Any) -> str | None:
+        """Record a change of ``task.NAME.FIELD`` or ``agent.ROLE.FIELD``. Names may contain dots, fields can't."""
+        kind = path.partition(".")[0]
+        name, _, field = rest.rpartition(".")
+        if not name:
+            return f"{path!r} lacks the field: write '{kind}.{rest}.FIELD'."
+        part = parts.get(name)
+        if part is None:
+            known = f" There are {', '.join(map(repr, parts))}." if parts else ""
+            return f"No {kind} is called {name!r}.{did_you_mean(name, parts) or known}"
+        if field not in (fields := get_field_names(type(part))):
+            return f"{kind.capitalize()} {name!r} has no field {field!r}.{did_you_mean(field, fields)}"
+        self._parts.setdefault(part, {})[field] = value
+        return None
+
+    def _list_agents(self) -> Iterable[Agent]:
+        tasks = [*self._graph.all_tasks, *self._graph.managed]
+        of_tasks = (agent for node in tasks for agent in (node.task.agent, node.task.fallback))
+        return dict.fromkeys(each for each in (*self._ensemble.agents, *of_tasks) if each is not None)
+
+    def _find_unknown_inputs(self, made: RunnableEnsemble) -> list[str]:
+        """The inputs that no text of the changed ensemble uses.
+
+        With handlers none is unknown, since a handler may read any input.
+        """
+        if any(task.handler is not None for task in list_tasks(made)):
+            return []
+        return [name for name in self._inputs if name not in _list_inputs(made)]
+
+    def _explain_unknown(self, name: str, made: RunnableEnsemble) -> str:
+        guess = did_you_mean(name, [*get_field_names(type(made)), *_list_inputs(made)])
+        return f"{name!r} is no field of the ensemble, no 'task.NAME.FIELD', no 'agent.ROLE.FIELD' and no input.{guess}"
+
+
+def _list_inputs(ensemble: RunnableEnsemble) -> Sequence[str]:
+    """The names of all inputs that an ensemble has or reads."""
+    texts = (*list_texts(ensemble), *list_item_inputs(ensemble))
+    return [*ensemble.inputs, *(name for text in texts for name in find_variables(text))]
+
+
+def combine(choices: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, Any]]:
+    """Every combination of values, as changes named by them: ``{"style=short, llm=local": {...}}``.
+
+    Args:
+        choices: the values of each input or field.
+    """
+    made = {}
+    for values in product(*choices.values()):
+        changes = dict(zip(choices, values, strict=True))
+        made[", ".join(f"{name}={value}" for name, value in changes.items())] = changes
+    return made

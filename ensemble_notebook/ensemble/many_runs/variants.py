@@ -1,0 +1,127 @@
+"""Variants of an ensemble, run side by side, with one table of results (E73)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.ensemble.ensemble_output import RunnableEnsemble
+from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
+from ensemble_notebook.ensemble.many_runs.map_result import MapResult, Score
+from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, OnError, make_settings, start_map
+from ensemble_notebook.ensemble.many_runs.rows import make_only_row
+from ensemble_notebook.ensemble.many_runs.variant import make_variants
+from ensemble_notebook.ensemble.run_settings import Inputs, Pace, PathLike, ReplayTools, Resumable, RunSettings
+
+
+class Variants:
+    """Several forms of an ensemble that run together, with one budget account, one timeline and one table.
+
+    Made by `Ensemble.variants`.
+
+    Args:
+        ensemble: the original.
+        changes: by variant name: fields of the ensemble, ``"task.NAME.FIELD"``, ``"agent.ROLE.FIELD"``, or inputs.
+        score: ``(output) -> float | dict``, called for each completed run; a dict gives a column for each key.
+
+    Attributes:
+        names: of the variants, in order.
+
+    Raises:
+        ValidationError: there is nothing of that name to change, or the value is wrong.
+    """
+
+    def __init__(
+        self, ensemble: RunnableEnsemble, changes: Mapping[str, Mapping[str, Any]], score: Score | None = None
+    ) -> None:
+        self._ensemble = ensemble
+        self._variants = make_variants(ensemble, changes)
+        self._score = MapSettings(score=score).score
+        self.names: tuple[str, ...] = tuple(str(each.name) for each in self._variants)
+
+    def run(
+        self,
+        inputs: Inputs = None,
+        /,
+        *,
+        concurrency: int | None = None,
+        executor: Any = None,
+        resume: MapResult | Resumable = None,
+        timeout: float | None = None,
+        record: PathLike | None = None,
+        replay: PathLike | None = None,
+        replay_tools: ReplayTools = None,
+        pace: Pace = None,
+        reuse: bool = False,
+        only: Task | str | None = None,
+        **variables: Any,
+    ) -> MapResult:
+        """Run each variant with these inputs, side by side. The result has a row for each variant.
+
+        All arguments are as for `Ensemble.map`.
+
+        Raises:
+            ValidationError, PromptTemplateError: there is a mistake; nothing was called.
+            DeadlineExceededError, RunInterrupted: the map was stopped; has the partial result as ``output``.
+        """
+        setting, how = make_settings(
+            resume,
+            concurrency=concurrency,
+            executor=executor,
+            score=self._score,
+            timeout=timeout,
+            record=record,
+            replay=replay,
+            replay_tools=replay_tools,
+            pace=pace,
+            reuse=reuse,
+            only=only,
+        )
+        return self.start(make_only_row({**(inputs or {}), **variables}), setting, how).run_to_end()
+
+    def map(
+        self,
+        rows: Any,
+        *,
+        on_error: OnError = "keep",
+        concurrency: int | None = None,
+        executor: Any = None,
+        resume: MapResult | Resumable = None,
+        timeout: float | None = None,
+        record: PathLike | None = None,
+        replay: PathLike | None = None,
+        replay_tools: ReplayTools = None,
+        pace: Pace = None,
+        reuse: bool = False,
+        only: Task | str | None = None,
+    ) -> MapResult:
+        """Run each variant with each row: all rows of the first variant, then those of the next.
+
+        All arguments and errors are as for `Ensemble.map`.
+        """
+        setting, how = make_settings(
+            resume,
+            on_error=on_error,
+            concurrency=concurrency,
+            executor=executor,
+            score=self._score,
+            timeout=timeout,
+            record=record,
+            replay=replay,
+            replay_tools=replay_tools,
+            pace=pace,
+            reuse=reuse,
+            only=only,
+        )
+        return self.start(rows, setting, how).run_to_end()
+
+    def start(
+        self, rows: Any, setting: RunSettings, how: MapSettings, inputs: Mapping[str, Any] | None = None
+    ) -> MapHandle:
+        """Prepare the run; `MapHandle.begin` begins it. As `start_map`; the score is the one in `how`."""
+        return start_map(self._ensemble, rows, setting, how, inputs, self._variants)
+
+    def __repr__(self) -> str:
+        """The names."""
+        return f"<Variants {', '.join(self.names)}>"

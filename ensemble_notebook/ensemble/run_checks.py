@@ -1,0 +1,122 @@
+"""Whether an ensemble can run here: the rules between its objects, and that models, tools and types can be had (E5)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.cost import Pricing
+from ensemble_notebook.domain.definitions.definition import list_given
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.outputs.secrets import protect_environment
+from ensemble_notebook.domain.planning.graph import Graph, get_llm_key
+from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.domain.seams.chat_port import ChatSource
+from ensemble_notebook.engine.agent.structured_output import get_output_format
+from ensemble_notebook.engine.agent.toolbox import Toolbox
+from ensemble_notebook.ensemble.cost_estimation import find_price_problems
+from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, summarize_error
+from ensemble_notebook.trace.folding.prices import calculate_price
+
+
+def check_runnable(ensemble: EnsembleDefinition, source: ChatSource) -> tuple[Graph, tuple[str, ...]]:
+    """The graph and warnings of an ensemble that can run.
+
+    Raises:
+        ValidationError: with every problem found.
+    """
+    protect_environment()
+    graph, warnings = check_ensemble(ensemble)
+    # Before all other checks, which would ask the stand-ins for what only the real objects know.
+    if absent := list(_find_absent_problems(ensemble, graph)):
+        raise ValidationError(absent)
+    problems = [*_find_llm_problems(ensemble, graph, source), *_find_tool_problems(graph), *_find_type_problems(graph)]
+    problems += find_price_problems(ensemble, graph, make_pricing(ensemble), datetime.now(UTC))
+    problems += _find_problems_inside(graph, source)
+    if problems:
+        raise ValidationError(problems)
+    return graph, warnings
+
+
+def _find_problems_inside(graph: Graph, source: ChatSource) -> Iterator[Problem]:
+    """What keeps the ensembles that do tasks from running, found before the run around them begins (E54)."""
+    for node in graph.all_tasks:
+        inner: Any = node.task.ensemble
+        if inner is not None:
+            try:
+                check_runnable(inner, source)
+            except ValidationError as error:
+                for problem in error.problems:
+                    message = f"The ensemble of task {node.name!r}: {problem.message}"
+                    yield Problem(message, node.task, "ensemble")
+
+
+def make_pricing(ensemble: EnsembleDefinition) -> Pricing:
+    """What its requests cost: by its own rates, else by the public list."""
+    return functools.partial(calculate_price, rates=ensemble.cost)
+
+
+def _find_absent_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:
+    """A problem for each object that a pickle has left out, and that nobody has put back (E63)."""
+    tasks = [node.task for node in (*graph.all_tasks, *graph.managed)]
+    agents = [each for task in tasks for each in (task.agent, task.fallback)]
+    for owner in dict.fromkeys((ensemble, *ensemble.agents, *tasks, *agents)):
+        for field, value in () if owner is None else list_given(owner):
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, AbsentObject):
+                    yield Problem(str(each.make_error()), owner, field)
+
+
+def _find_llm_problems(ensemble: EnsembleDefinition, graph: Graph, source: ChatSource) -> Iterator[Problem]:
+    seen: set[object] = set()
+    for llm, owners in _list_models(graph):
+        if llm is None or get_llm_key(llm) in seen:
+            continue
+        seen.add(get_llm_key(llm))
+        try:
+            source.check(llm)
+        except ValidationError as error:
+            owner = next((each for each in owners if each is not None and each.llm is llm), ensemble)
+            field = "manager_llm" if owner is ensemble and llm is ensemble.manager_llm else "llm"
+            yield from (Problem(problem.message, owner, field) for problem in error.problems)
+
+
+def _list_models(graph: Graph) -> Iterator[tuple[Any, tuple[Task | Agent | None, ...]]]:
+    """Every model that may be used, and the definitions that may have named it."""
+    for member in graph.team:
+        yield member.llm, (member.agent,)
+    for node in graph.all_tasks:
+        yield node.llm, (node.task, node.task.agent)
+        yield node.fallback_llm, (node.task.fallback,)
+
+
+def _find_tool_problems(graph: Graph) -> Iterator[Problem]:
+    """Tools that no model can be shown; found now, since in the run it would cost what was done by then."""
+    for holder in _list_tool_holders(graph):
+        try:
+            Toolbox(holder.tools)
+        except ValidationError as error:
+            yield from (Problem(problem.message, holder, "tools", problem.item) for problem in error.problems)
+
+
+def _list_tool_holders(graph: Graph) -> Iterable[Agent | Task]:
+    """The definitions that hold tools, once each."""
+    everybody = [each for node in graph.all_tasks for each in (node.agent, node.task, node.task.fallback)]
+    everybody += [member.agent for member in graph.team]
+    return dict.fromkeys(each for each in everybody if each is not None and each.tools)
+
+
+def _find_type_problems(graph: Graph) -> Iterator[Problem]:
+    """Output types that have no JSON schema."""
+    for node in graph.all_tasks:
+        if node.task.output_type is None:
+            continue
+        try:
+            get_output_format(node.task.output_type)
+        except Exception as error:  # noqa: BLE001 - pydantic's for fields that JSON does not know, the validator's
+            message = f"The output_type of task {node.name!r} has no JSON schema: {summarize_error(error)}"
+            yield Problem(message, node.task, "output_type")
