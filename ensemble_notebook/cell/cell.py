@@ -12,10 +12,12 @@ from ensemble_notebook.cell.binding.name_resolver import NameResolver
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MistakeReport, Notice
 from ensemble_notebook.cell.text.source_text import SourceText
+from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, make_plan
 from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.planning.known_items import list_known_items
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble import Ensemble
@@ -32,6 +34,7 @@ class Cell:
         variables: the names of its template variables, in order of appearance.
         missing: those without a value; empty unless it was read with ``needs_inputs=False``.
         notices: what a person should know before it runs.
+        continued: the output of the run that this one goes on with; None where it begins afresh (E55).
         warnings: what is odd about the ensemble as a whole; a run says it by itself.
     """
 
@@ -42,23 +45,26 @@ class Cell:
     missing: tuple[str, ...]
     notices: tuple[Notice, ...]
     warnings: tuple[str, ...]
+    continued: Any
     _source: SourceText
     _section: Section
     _namespace: Mapping[str, Any] | None
+    _has_names: bool
 
     @property
     def plan(self) -> ExecutionPlan:
         """What a run would do. Imports and calls nothing (C4)."""
-        return make_plan(self.graph, self.inputs)
+        return make_plan(self.graph, self.inputs, list_known_items(self.graph, self.inputs))
 
     def estimate(self) -> CostEstimate | None:
         """What a run would take; None where nobody can tell without importing what the cell names (C4)."""
         from ensemble_notebook.ensemble.cost_estimation import estimate
-        from ensemble_notebook.ensemble.run_preparation import make_pricing
+        from ensemble_notebook.ensemble.run_checks import make_pricing  #
 
         definition = self.definition
         try:
-            return estimate(definition, self.graph, self.inputs, make_pricing(definition), datetime.now(UTC))
+            items = list_known_items(self.graph, self.inputs)
+            return estimate(definition, self.graph, self.inputs, make_pricing(definition), datetime.now(UTC), items)
         except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema; or no key is set
             return None
 
@@ -73,6 +79,9 @@ class Cell:
         """
         from ensemble_notebook.ensemble.ensemble import Ensemble
 
+        if not self._has_names:  # the definition has no stand-ins, and a large one takes a while to make again
+            fields = get_field_names(EnsembleDefinition)
+            return Ensemble(**{name: getattr(self.definition, name) for name in fields})
         report = MistakeReport(self._source)
         with report:
             resolver = NameResolver(self._namespace if namespace is None else namespace, imports=True)

@@ -5,28 +5,50 @@ Nothing is evaluated, imported or called, whatever the text says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from ensemble_notebook.cell.binding.continued_output import find_continued
 from ensemble_notebook.cell.binding.ensemble_builder import EnsembleBuilder
-from ensemble_notebook.cell.binding.inputs import TemplateText, collect_templates, find_inputs
+from ensemble_notebook.cell.binding.inputs import (
+    TemplateText,
+    collect_filled,
+    collect_item_inputs,
+    collect_templates,
+    find_inputs,
+)
 from ensemble_notebook.cell.binding.name_resolver import NameResolver
 from ensemble_notebook.cell.cell import Cell
 from ensemble_notebook.cell.language import cell_schema
 from ensemble_notebook.cell.language.amounts import is_amount
-from ensemble_notebook.cell.reading.member_reader import read_section
+from ensemble_notebook.cell.reading.member_reader import lay_over, read_section
 from ensemble_notebook.cell.reading.part_reader import read_limit
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
-from ensemble_notebook.cell.text.mistakes import MistakeReport
+from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
+from ensemble_notebook.cell.text.suggestions import suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.cell.text.yaml_tree import read_tree
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.outputs.secrets import has_secret, mask, protect_environment
+from ensemble_notebook.domain.planning.graph import Graph
 
 _OVERRIDES: Final = ("llm", "workflow", "max_concurrency", "error_strategy", "capture_mode", "budget", "name")
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_INPUT_READERS: Final = frozenset({"handler", "input_guardrails", "manager_prompt"})
+
+
+class CellText(Protocol):
+    """A cell in a file: its body, and the name of the file."""
+
+    @property
+    def body(self) -> str:
+        """In YAML."""
+
+    @property
+    def name(self) -> str:
+        """As messages show it."""
 
 
 def read_cell(
@@ -36,6 +58,11 @@ def read_cell(
     overrides: Mapping[str, Any] = _NOTHING,
     default_llm: str | None = None,
     needs_inputs: bool = True,
+    continue_from: str | None = None,
+    columns: Collection[str] = (),
+    file: CellText | None = None,
+    line: str = "",
+    only: str | None = None,
 ) -> Cell:
     """Read the body of a cell.
 
@@ -46,24 +73,41 @@ def read_cell(
             ``budget`` (a text) and ``name`` stand in place of the cell's; ``inputs`` is a mapping that goes before
             the cell's (C7).
         default_llm: the model where neither the cell nor the options name one.
+        continue_from: the variable that holds the output of the run that this one goes on with (E55).
         needs_inputs: False where a cell is defined and not run: then variables may lack a value.
+        columns: of the rows that it is run for, which give values to the variables that are called like them (E72).
+        file: the text that the cell builds on: its keys hold where the body does not have them.
+        line: the options as they were typed, to show what is wrong in them.
+        only: the one task that is to run.
 
     Raises:
         CellError: with every mistake and its place.
     """
-    report = MistakeReport(SourceText(text))
+    source = SourceText(text, options=line) if file is None else SourceText(text, file.body, file.name, options=line)
+    report = MistakeReport(source)
     with report:
         _refuse_keys(report, overrides)
-        top = read_section(read_tree(report), report)
+        continued = None if continue_from is None else find_continued(continue_from, namespace, report)
+        top = _read_top(report)
         if top is not None:
             if default_llm and "llm" not in top.key_values and "llm" not in overrides:
                 overrides = {**overrides, "llm": default_llm}
-            _apply_overrides(top, overrides)
+            _apply_overrides(top, overrides, source)
             inputs = find_inputs(
-                _collect_templates(top), top, overrides.get("inputs", {}), namespace, report, is_strict=needs_inputs
+                _collect_templates(top),
+                top,
+                overrides.get("inputs", {}),
+                namespace,
+                report,
+                is_strict=needs_inputs,
+                is_read_whole=_is_read_whole(top),
+                columns=columns,
             )
-            assembly = EnsembleBuilder(top, NameResolver(namespace), inputs.values, report)
+            resolver = NameResolver(namespace)
+            assembly = EnsembleBuilder(top, resolver, inputs.values, report)
             definition, graph = assembly.make(EnsembleDefinition)
+            if only is not None and graph is not None:
+                _check_only(only, graph, report)
     assert top is not None
     assert graph is not None
     return Cell(
@@ -74,10 +118,25 @@ def read_cell(
         missing=inputs.missing,
         notices=tuple(report.notices),
         warnings=assembly.warnings,
+        continued=continued,
         _source=report.source,
         _section=top,
         _namespace=namespace,
+        _has_names=resolver.was_asked,
     )
+
+
+def _read_top(report: MistakeReport) -> Section | None:
+    """Read the body, laid over the file where there is one."""
+    body, *files = report.source.parts
+    if not files:
+        return read_section(read_tree(report), report)
+    below = read_section(read_tree(report, files[0]), report)
+    root = read_tree(report, body)
+    if root is None:  # nothing, comments, or what has been reported
+        return below
+    above = read_section(root, report)
+    return above if below is None or above is None else lay_over(above, below)
 
 
 def _refuse_keys(report: MistakeReport, overrides: Mapping[str, Any]) -> None:
@@ -114,14 +173,24 @@ def _count_equal_start(first: str, second: str) -> int:
     return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
-def _apply_overrides(top: Section, overrides: Mapping[str, Any]) -> None:
+def _check_only(only: str, graph: Graph, report: MistakeReport) -> None:
+    """Report a task that is to run alone, and is not there."""
+    names = [node.name for node in graph.tasks]
+    if only not in names and not graph.managed:
+        place = report.source.locate_option(only)
+        hint = f"Tasks here: {join_names(names)}."
+        report.add_mistake(place, f"there is no task {quote(only)} in this cell.{suggest_name(only, names)}", hint)
+
+
+def _apply_overrides(top: Section, overrides: Mapping[str, Any], source: SourceText) -> None:
     """Put the values of the options in place of the cell's."""
     for name in _OVERRIDES:
         if name not in overrides:
             continue
         given = overrides[name]
-        node = ScalarNode(0, 0, OPTIONS, str(given), is_plain=False)
-        top.key_values[name] = KeyValue(OPTIONS, node)
+        place = source.locate_option(str(given))
+        node = ScalarNode(0, 0, place, str(given), is_plain=False)
+        top.key_values[name] = KeyValue(place, node)
         top.values[name] = _read_option(name, given, node)
 
 
@@ -134,6 +203,11 @@ def _read_option(name: str, given: Any, node: ScalarNode) -> Any:
     return node if name in ("llm", "budget") else given
 
 
+def _is_read_whole(top: Section) -> bool:
+    """Whether code of the notebook gets all inputs: a handler, a guardrail, or who writes a manager's prompt."""
+    return any(not _INPUT_READERS.isdisjoint(section.key_values) for section in top.walk())
+
+
 def _collect_templates(top: Section) -> list[TemplateText]:
     """Every text of the cell that may hold variables, agents' first."""
     sections = list(top.walk())
@@ -142,4 +216,6 @@ def _collect_templates(top: Section) -> list[TemplateText]:
     return [
         *collect_templates(agents, cell_schema.AGENT.template_keys),
         *collect_templates(tasks, cell_schema.TASK.template_keys),
+        *collect_item_inputs(tasks),
+        *collect_filled(tasks, cell_schema.TASK.filled_keys),
     ]

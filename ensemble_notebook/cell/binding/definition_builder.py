@@ -6,6 +6,7 @@ definitions are checked as well and all mistakes show at once. Resolves no names
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import MISSING
 from dataclasses import fields as fields_of
@@ -44,9 +45,11 @@ class DefinitionBuilder:
         Raises:
             MisreadError: it can't be made even so; everything has been reported.
         """
-        required = _find_required_fields(cls)
+        kind: Any = cls
+        required = _find_required_fields(kind)
         for name in required:
-            fields.setdefault(name, _make_placeholder(cls, name))
+            if name not in fields:
+                fields[name] = _make_placeholder(cls, name)
         replaced: set[str | None] = set()
         while True:
             try:
@@ -95,6 +98,7 @@ def make_placeholder_task() -> Task:
     return Task(description=_STAND_IN, expected_output=_STAND_IN)
 
 
+@functools.cache
 def _find_required_fields(cls: type[Any]) -> list[str]:
     return [each.name for each in fields_of(cls) if each.default is MISSING and each.default_factory is MISSING]
 

@@ -27,7 +27,10 @@ from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDef
 from ensemble_notebook.domain.definitions.enums import Workflow
 from ensemble_notebook.domain.definitions.phase import Phase
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
+from ensemble_notebook.domain.definitions.templates import find_input_name
+from ensemble_notebook.domain.planning.ensemble_texts import find_lacking_inside
 from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.planning.known_items import list_known_items
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.rules.resolved_role_rules import find_resolved_role_problems
 from ensemble_notebook.errors import ValidationError
@@ -84,6 +87,7 @@ class EnsembleBuilder:
             ValueKind.WHEN: self._make_conditions,
             ValueKind.PHASE_REVIEW: self._value_binder.make_part,
             ValueKind.REVIEWER: self._find_reviewer,
+            ValueKind.ITEM_SOURCE: self._find_item_source,
             ValueKind.ROLES: roles.bind_roles,
             ValueKind.CAPS: roles.bind_caps,
             ValueKind.STAGES: roles.bind_stages,
@@ -146,6 +150,10 @@ class EnsembleBuilder:
         if (name := self._task_names.get_name(section)) is not None:
             fields["name"] = name
         fields.setdefault("expected_output", STOCK_EXPECTED_OUTPUT)
+        if isinstance(source := fields.get("for_each"), str):  # its items are one thing, to read it another (E53)
+            fields["context"] = tuple(each for each in context if each.name != source)
+        if isinstance(ensemble := section.values.get("ensemble"), ScalarNode):
+            fields.setdefault("description", f"Run the ensemble {ensemble.text}")
         if "context" in section.key_values:
             fields["context"] = self._find_references(section, TASK.keys["context"], self._task_names.find)
         return self._definition_builder.make(Task, section, fields)
@@ -207,6 +215,17 @@ class EnsembleBuilder:
         """Make the reviewing task, or find the reviewing function of the notebook."""
         return self._make_task(value) if isinstance(value, Section) else self._resolver.find(value, FUNCTIONS)
 
+    def _find_item_source(self, _: Section, __: Key, value: ScalarNode | list[Any]) -> Any:
+        """Find whose items a task runs for: those of a task of the cell, or of a variable of the notebook (C4, E53)."""
+        if isinstance(value, list) or find_input_name(value.text) is not None:
+            return value if isinstance(value, list) else value.text.strip()
+        if not self._task_names.has(value.text):
+            return self._resolver.find_items(value, self._task_names.names)
+        if self._resolver.has(value.text):
+            message = f"{quote(value.text)} is a task of this cell and a variable of the notebook."
+            raise MisreadError(value.place, message, "Rename one of them, so that it is clear whose items are meant.")
+        return self._task_names.find(value)
+
     def _find_references(self, section: Section, key: Key, find: Callable[[ScalarNode], str]) -> tuple[str, ...]:
         """Follow references inside the cell; report those that lead nowhere, and leave them out."""
         return self._value_binder.make_each(section, key, section.values.get(key.name, []), find)
@@ -228,15 +247,27 @@ class EnsembleBuilder:
     def _check_rules(self, ensemble: EnsembleDefinition) -> Graph | None:
         try:
             graph, self.warnings = check_ensemble(ensemble)
+            list_known_items(graph, self._inputs)
         except ValidationError as error:
             for problem in error.problems:
                 self._definition_builder.report_problem(problem)
             return None
+        self._report_lacking(ensemble)
         self._warn_of_tools(graph)
         agents = [*self._agents.values(), *(node.agent for node in graph.all_tasks if node.agent is not None)]
         for problem in find_resolved_role_problems(list(dict.fromkeys(agents)), graph, self._inputs):
             self._definition_builder.report_problem(problem)
         return graph
+
+    def _report_lacking(self, ensemble: EnsembleDefinition) -> None:
+        """Report the ensembles that do tasks and lack values for their variables; only the tasks can give them."""
+        for task, lacking in find_lacking_inside(ensemble):
+            section = self._definition_builder.find_section(task) or self._top
+            name = "inputs" if "inputs" in section.key_values else "ensemble"
+            names = ", ".join(f"{{{each}}}" for each in lacking)
+            example = ", ".join(f"{each}: ..." for each in lacking)
+            message = f"the ensemble of {section.label} has no value for {names}."
+            self._report.add_mistake(section.find_place(name), message, f"Give it one: `inputs: {{{example}}}`.")
 
     def _warn_of_tools(self, graph: Graph) -> None:
         """Warn of tools, delegation among them, where the model is the local one, which calls none (C4)."""

@@ -5,22 +5,31 @@ Knows no definitions: it gets texts with their places, and gives values.
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ensemble_notebook.cell.binding.name_resolver import is_value
 from ensemble_notebook.cell.reading.sections import KeyValue, Section
 from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quote
 from ensemble_notebook.cell.text.source_text import OPTIONS, Place, SourceText
 from ensemble_notebook.cell.text.suggestions import suggest_name
-from ensemble_notebook.domain.definitions.templates import find_variables, is_variable_name
+from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
+from ensemble_notebook.domain.definitions.nested_ensemble import list_input_texts
+from ensemble_notebook.domain.definitions.templates import (
+    ITEM,
+    find_input_name,
+    find_variables,
+    hide_item,
+    is_variable_name,
+)
 from ensemble_notebook.domain.value_text import find_text_fault
 
 _FOR_HANDLERS: Final = "Handlers get inputs as they are; for texts, make a text of it in a cell above."
-
-
+_FOR_EACH: Final = (
+    "Add `for_each: ...` to the task: a task of the cell, a list or a DataFrame, and it runs for each item."
+)
 _WITH_FIELD: Final = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_]*)\.([A-Za-z_][A-Za-z0-9_.]*)\}(?!\})", re.ASCII)
 
 
@@ -41,19 +50,51 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class TemplateText:
-    """A text of the cell that may hold variables, and where it is written."""
+    """A text of the cell that may hold variables, and where it is written.
+
+    `has_item` where it belongs to a task that runs for each item, and ``{item}`` stands for that (E53). `is_source`
+    where it names the input that has the items, which is never written into a text.
+    """
 
     text: str
     key_value: KeyValue
+    has_item: bool = False
+    is_source: bool = False
+
+    @property
+    def variables(self) -> Iterator[str]:
+        """The names of its variables, in order, with repetitions."""
+        return find_variables(hide_item(self.text) if self.has_item else self.text)
 
 
 def collect_templates(sections: Iterable[Section], fields: tuple[str, ...]) -> list[TemplateText]:
     """Collect the texts of these fields, in the order of the cell."""
     return [
-        TemplateText(section.values[name], section.key_values[name])
+        TemplateText(section.values[name], section.key_values[name], has_item="for_each" in section.key_values)
         for section in sections
         for name in fields
         if name in section.key_values and isinstance(section.values.get(name), str)
+    ]
+
+
+def collect_item_inputs(sections: Iterable[Section]) -> list[TemplateText]:
+    """Collect the inputs for whose items tasks run, in the order of the cell."""
+    sources = ((section, section.values.get("for_each")) for section in sections)
+    return [
+        TemplateText(source.text, section.key_values["for_each"], is_source=True)
+        for section, source in sources
+        if isinstance(source, ScalarNode) and find_input_name(source.text) is not None
+    ]
+
+
+def collect_filled(sections: Iterable[Section], fields: tuple[str, ...]) -> list[TemplateText]:
+    """Collect the texts in the mappings of these fields, in the order of the cell."""
+    return [
+        TemplateText(text, section.key_values[name])
+        for section in sections
+        for name in fields
+        if isinstance(section.values.get(name), Mapping)
+        for text in list_input_texts(section.values[name])
     ]
 
 
@@ -65,8 +106,15 @@ def find_inputs(
     report: MistakeReport,
     *,
     is_strict: bool,
+    is_read_whole: bool,
+    columns: Collection[str] = (),
 ) -> Inputs:
-    """Find a value for every variable of the texts; report, all together, those that have none if `is_strict`."""
+    """Find a value for every variable of the texts; report, all together, those that have none if `is_strict`.
+
+    Where `is_read_whole`, code gets all inputs, so that one that no text uses is no sign of anything.
+
+    Those that are called like one of the `columns` get theirs from each row, before all else (E72).
+    """
     declared: dict[str, Any] = top.values.get("inputs", {})
     found = Inputs({**declared, **options})
     for name in [name for name in found.values if not is_variable_name(name)]:
@@ -76,24 +124,27 @@ def find_inputs(
     texts = list(texts)
     first: dict[str, TemplateText] = {}
     for template in texts:
-        for name in find_variables(template.text):
+        for name in template.variables:
             first.setdefault(name, template)
     found.variables = tuple(first)
     for name in found.variables:
-        if name not in found.values and namespace is not None and _is_value(namespace, name):
+        if name not in {*found.values, *columns} and namespace is not None and _is_value(namespace, name):
             found.values[name] = namespace[name]
     _report_fields(texts, found, namespace, report)
     unreadable = top.find_key_places("inputs").keys() - declared.keys()
-    for name in found.variables:
+    written = {name for template in texts if not template.is_source for name in template.variables}
+    for name in [name for name in found.variables if name in written]:
         if (fault := find_text_fault(found.values.get(name))) is not None:
             place = find_variable_place(first[name], name, report.source)
             report.add_mistake(place, f"the value of {{{name}}} can't be written: {fault}", _FOR_HANDLERS)
             found.values[name] = None
-    found.missing = tuple(name for name in found.variables if name not in found.values and name not in unreadable)
-    _report_unused(found, top, options, report)
+    known = {*found.values, *unreadable, *columns}
+    found.missing = tuple(name for name in found.variables if name not in known)
+    _report_unused(found, top, options, report, columns, is_read_whole=is_read_whole)
     if is_strict and ("inputs" in top.values or "inputs" not in top.key_values):
         for name in found.missing:
-            _report_missing(name, find_variable_place(first[name], name, report.source), found, namespace, report)
+            place = find_variable_place(first[name], name, report.source)
+            _report_missing(name, place, found, namespace, report, columns)
     return found
 
 
@@ -108,13 +159,17 @@ def _report_fields(
         node = template.key_value.value
         for match in _WITH_FIELD.finditer(report.source.text, node.start, node.end):
             name, path = match[1], match[2]
+            if name == ITEM and template.has_item:
+                continue
             place = report.source.locate(match.start(), match.end())
             flat = f"{name}_{path.replace('.', '_')}"
             message = f"{match[0]} stays as it is: variables have no fields."
             hint = (
                 f"Give the value a name of its own, `inputs: {{{flat}: ...}}` or -i {flat}=..., and write {{{flat}}}."
             )
-            if name in found.values or (namespace is not None and name in namespace and _is_value(namespace, name)):
+            if name == ITEM and name not in found.values:
+                report.add_mistake(place, f"{match[0]} is a field of an item, and this task has none.", _FOR_EACH)
+            elif name in found.values or (namespace is not None and name in namespace and _is_value(namespace, name)):
                 report.add_mistake(place, message, hint)
             else:
                 report.add_notice(place, f"{message} {hint}", is_warning=True)
@@ -132,30 +187,49 @@ def find_variable_place(template: TemplateText, name: str, source: SourceText) -
 
 def _is_value(namespace: Mapping[str, Any], name: str) -> bool:
     """True when the notebook has a value of this name, not a function, class or module."""
-    found = namespace.get(name, inspect)
-    return not (inspect.isroutine(found) or inspect.isclass(found) or inspect.ismodule(found))
+    return name in namespace and is_value(namespace[name])
 
 
 def _report_missing(
-    name: str, place: Place, found: Inputs, namespace: Mapping[str, Any] | None, report: MistakeReport
+    name: str,
+    place: Place,
+    found: Inputs,
+    namespace: Mapping[str, Any] | None,
+    report: MistakeReport,
+    columns: Collection[str],
 ) -> None:
-    close = suggest_name(name, (each for each in found.values if each not in found.variables))
+    close = suggest_name(name, [*columns, *(each for each in found.values if each not in found.variables)])
     if not close and namespace is not None and name in namespace:
         close = f" The notebook's {name!r} is a function, a class or a module."
+    if name == ITEM:
+        report.add_mistake(place, "{item} stands for an item, and this task has none.", _FOR_EACH)
+        return
     hint = f"Pass `-i {name}=...`, add it to `inputs:`, or set {name} in a cell above; {{{{{name}}}}} stays as it is."
+    if columns:
+        hint = f"Rows and variants provide: {join_names(columns)}. {hint}"
     report.add_mistake(place, f"{{{name}}} has no value.{close}", hint)
 
 
-def _report_unused(found: Inputs, top: Section, options: Mapping[str, Any], report: MistakeReport) -> None:
+def _report_unused(
+    found: Inputs,
+    top: Section,
+    options: Mapping[str, Any],
+    report: MistakeReport,
+    columns: Collection[str],
+    *,
+    is_read_whole: bool,
+) -> None:
     """A value that no text uses may be for a handler; where it nearly fits a variable without value, it is misspelt."""
     used = set(found.variables)
     places = top.find_key_places("inputs")
     for name in found.values:
         if name in used:
+            if name in options and name in columns:
+                report.add_notice(OPTIONS, f"rows or variants provide {quote(name)}, and come before this input.")
             continue
         place = OPTIONS if name in options else places.get(name, top.place)
         if close := suggest_name(name, found.missing):
             hint = f"The texts use: {join_names(found.variables)}."
             report.add_mistake(place, f"no text uses the input {name!r}.{close}", hint)
-        else:
+        elif not is_read_whole:
             report.add_notice(place, f"no text uses the input {name!r}.")

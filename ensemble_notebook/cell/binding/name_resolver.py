@@ -7,19 +7,25 @@ imported, and an `Unimported` stands for it. Knows no keys.
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from ensemble_notebook.cell.binding.imported_names import remember_import
 from ensemble_notebook.cell.language.spellings import write_model_line
 from ensemble_notebook.cell.language.vocabulary import ValueKind
 from ensemble_notebook.cell.reading.sections import Section
 from ensemble_notebook.cell.text.mistakes import MisreadError, join_names, quote
 from ensemble_notebook.cell.text.suggestions import suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.item_list import Items
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.output_type import find_output_type_fault
+from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import human_input, is_langchain_tool, is_retriever
 from ensemble_notebook.domain.outputs.secrets import has_secret
 from ensemble_notebook.errors import ValidationError
@@ -29,7 +35,7 @@ _BUILT_IN_MODELS: Final = ("local", "scripted")
 _SPEC: Final = re.compile(r"\s*(local|scripted)\s*$|[^:]*:")
 _DOTTED: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 _MOST_ITEMS: Final = 20
-_OF_IPYTHON: Final = frozenset({"exit", "quit", "get_ipython", "open", "display"})
+_OF_IPYTHON: Final = frozenset({"In", "Out", "exit", "quit", "get_ipython", "open", "display"})
 
 
 class Unimported:
@@ -51,6 +57,11 @@ class UnimportedObject(Unimported):
     """Stands for an object with methods."""
 
     store = retrieve = export = system = user = Unimported.__call__
+
+
+def _make_unimported_ensemble(name: str) -> EnsembleDefinition:
+    """Stands for an ensemble; nobody knows which inputs it wants."""
+    return EnsembleDefinition(tasks=(Task.of(name, handler=Unimported(name)),), name=name)
 
 
 def _make_unimported_class(name: str) -> type:
@@ -77,18 +88,27 @@ class ObjectKind:
     alternative: str = ""
 
 
+def is_value(found: Any) -> bool:
+    """True for a value, no function, class or module."""
+    return not (inspect.isroutine(found) or inspect.isclass(found) or inspect.ismodule(found))
+
+
 class NameResolver:
     """Looks up names of the notebook.
 
     Args:
         namespace: the notebook's variables; None where they are not known: then names are taken on trust.
         imports: True when a cell is built to be run; then everything must be there.
+
+    Attributes:
+        was_asked: whether anything was looked up, imported or opened, which may come to something else another time.
     """
 
     def __init__(self, namespace: Mapping[str, Any] | None, *, imports: bool = False) -> None:
         self._namespace: Mapping[str, Any] = {} if namespace is None else namespace
         self._is_trusting = namespace is None and not imports
         self._imports = imports
+        self.was_asked = False
 
     def find(self, node: ScalarNode, kind: ObjectKind, label: str = "") -> Any:
         """Find an object of the notebook, or import a dotted name; its definition checks whether it fits.
@@ -101,6 +121,7 @@ class NameResolver:
         Raises:
             MisreadError: there is no such name, or it can't be imported.
         """
+        self.was_asked = True
         name, what = node.text, label or kind.label
         if _DOTTED.fullmatch(name):
             return self._import_name(node) if self._imports else kind.make_placeholder(name)
@@ -114,6 +135,35 @@ class NameResolver:
         if self._is_trusting:
             return kind.make_placeholder(name)
         raise self._explain_missing(node, what, kind)
+
+    def has(self, name: str) -> bool:
+        """Whether the notebook has a value of this name, no function, class or module."""
+        return name in self._namespace and is_value(self._namespace[name])
+
+    def find_items(self, node: ScalarNode, tasks: Iterable[str]) -> Any:
+        """Find the list or table of the notebook for whose items a task runs (E53).
+
+        Args:
+            node: the name.
+            tasks: of the cell, any of which may have been meant.
+
+        Raises:
+            MisreadError: there is none of this name, or it is something else.
+        """
+        name = node.text
+        if name.isidentifier() and name not in self._namespace and not self._is_trusting:
+            lists, tasks = list(self._find_names(is_listed)), list(tasks)
+            message = f"{quote(name)} is no task of this cell, and no list or DataFrame of this notebook."
+            here = f"Tasks here: {join_names(tasks)}." if tasks else "Tasks are called by their keys."
+            here += f" Lists here: {join_names(lists)}." if lists else ""
+            hint = f'{here} As an input of the run it is written "{{{name}}}".'
+            raise MisreadError(node.place, message + suggest_name(name, [*tasks, *lists]), hint)
+        found = self.find(node, ITEMS)
+        if is_listed(found):
+            return found
+        hint = f'Make a list of it in a cell above. As an input of the run it is written "{{{node.text}}}".'
+        message = f"{quote(node.text)} is no list of items but {_describe_object(found)}."
+        raise MisreadError(node.place, message, hint)
 
     def find_output_type(self, node: ScalarNode) -> Any:
         """Find the class or JSON schema of an output.
@@ -129,6 +179,7 @@ class NameResolver:
         Raises:
             MisreadError: the file can't be used.
         """
+        self.was_asked = True
         if not self._imports:
             return UnimportedObject("memory" if path is None else path.text)
         from ensemble_notebook.memory.in_memory_store import InMemoryStore
@@ -142,6 +193,7 @@ class NameResolver:
         Raises:
             MisreadError: the path can't be used.
         """
+        self.was_asked = True
         if not self._imports:
             return UnimportedObject(path.text)
         from ensemble_notebook.trace.exporters import JsonTraceExporter
@@ -159,6 +211,7 @@ class NameResolver:
             raise MisreadError(node.place)
         if _SPEC.match(name):
             return _check_spec(name, node)
+        self.was_asked = True
         if name in self._namespace:
             found = self._namespace[name]
             if _is_model(found):
@@ -229,6 +282,7 @@ class NameResolver:
             reason = f"{type(error).__name__}: {error}"
             hint = "Dotted names are imported when the cell is run: is the module installed and on the path?"
             raise MisreadError(node.place, f"{quote(node.text)} can't be imported ({reason}).", hint) from error
+        remember_import(node.text)
         return found
 
 
@@ -281,6 +335,13 @@ def _is_output_class(found: Any) -> bool:
     return isinstance(found, type) and find_output_type_fault(found) is None
 
 
+def is_listed(found: Any) -> bool:
+    """True for what items may be taken from: lists, arrays and tables, told by their class alone."""
+    kind = type(found)
+    is_table = hasattr(kind, "to_list") or (hasattr(kind, "columns") and hasattr(kind, "head"))
+    return isinstance(found, list | tuple) or is_table or (hasattr(kind, "dtype") and hasattr(kind, "tolist"))
+
+
 def _make_method_test(method: str) -> Callable[[Any], bool]:
     return lambda found: not isinstance(found, type) and callable(getattr(type(found), method, None))
 
@@ -300,6 +361,13 @@ EXPORTERS: Final = ObjectKind(
 PROMPTS: Final = ObjectKind(
     "an object with system and user", "Prompt strategies", _make_method_test("system"), UnimportedObject
 )
+ENSEMBLES: Final = ObjectKind(
+    "an ensemble",
+    "Ensembles",
+    is_ensemble,
+    _make_unimported_ensemble,
+    "A cell with `--define -o NAME` makes one.",
+)
 LIMITS: Final[Mapping[ValueKind, ObjectKind]] = {
     ValueKind.RATE: ObjectKind(
         "a RateLimit", "Rate limits", _make_type_test(RateLimit), Unimported, "Or write e.g. 60/min."
@@ -308,6 +376,9 @@ LIMITS: Final[Mapping[ValueKind, ObjectKind]] = {
         "a Budget", "Budgets", _make_type_test(Budget), Unimported, "Or write e.g. $0.50, 20k tokens or 50 calls."
     ),
 }
+ITEMS: Final = ObjectKind(
+    "a list or DataFrame", "Lists and tables", is_listed, lambda _: Items(), 'An input of the run is written "{name}".'
+)
 _OUTPUT_TYPES: Final = ObjectKind(
     "a class", "Classes", _is_output_class, _make_unimported_class, "Or write e.g. {title: str, score: int}."
 )

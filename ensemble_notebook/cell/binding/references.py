@@ -54,6 +54,15 @@ class TaskNames:
             return section.name
         return self._path_of.get(id(section), section.name)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What tasks are called, as the tasks themselves have it."""
+        return tuple(self._by_name)
+
+    def has(self, word: str) -> bool:
+        """Whether a task, or several, can be meant by a word."""
+        return word in self._by_name or word in self._paths
+
     def find(self, node: ScalarNode) -> str:
         """Find the unique name of the task that a cell refers to.
 

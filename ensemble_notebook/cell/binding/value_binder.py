@@ -10,6 +10,7 @@ from typing import Any
 
 from ensemble_notebook.cell.binding.definition_builder import DefinitionBuilder
 from ensemble_notebook.cell.binding.name_resolver import (
+    ENSEMBLES,
     EXPORTERS,
     FUNCTIONS,
     LIMITS,
@@ -23,9 +24,10 @@ from ensemble_notebook.cell.binding.name_resolver import (
 from ensemble_notebook.cell.language.cell_schema import Key
 from ensemble_notebook.cell.language.vocabulary import ValueKind
 from ensemble_notebook.cell.reading.sections import Section
-from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport
+from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, quote
 from ensemble_notebook.cell.text.yaml_nodes import ScalarNode
 from ensemble_notebook.domain.definitions.definition import Definition
+from ensemble_notebook.domain.definitions.nested_ensemble import is_ensemble
 from ensemble_notebook.domain.definitions.tool import RetrieverTool, is_retriever, list_tool_names
 
 Binder = Callable[[Section, Key, Any], Any]
@@ -45,6 +47,7 @@ class ValueBinder:
             ValueKind.MODEL: self._bind_model,
             ValueKind.OBJECT: self._bind_object,
             ValueKind.PROMPT: self._bind_prompt,
+            ValueKind.ENSEMBLE: self._bind_ensemble,
             ValueKind.OBJECTS: self._bind_functions,
             ValueKind.TOOLS: self._bind_tools,
             ValueKind.FUNCTIONS: self._bind_functions,
@@ -109,6 +112,19 @@ class ValueBinder:
 
     def _bind_prompt(self, _: Section, __: Key, value: ScalarNode) -> Any:
         return self._resolver.find(value, PROMPTS)
+
+    def _bind_ensemble(self, _: Section, __: Key, value: ScalarNode) -> Any:
+        """Find an ensemble, with a placeholder for one that is missing: what its task gives it has no fault by that."""
+        try:
+            found = self._resolver.find(value, ENSEMBLES)
+            if not is_ensemble(found):
+                message = f"{quote(value.text)} is no ensemble, but of type {type(found).__name__}."
+                hint = f"{ENSEMBLES.alternative} That of an output is `{value.text}.ensemble`."
+                raise MisreadError(value.place, message, hint)
+        except MisreadError as misread:
+            self._report.add_misread(misread)
+            return ENSEMBLES.make_placeholder(value.text)
+        return found
 
     def _bind_functions(self, section: Section, key: Key, value: Iterable[ScalarNode]) -> tuple[Any, ...]:
         """Find functions, with a placeholder for one that is missing, so that the others are checked, too."""

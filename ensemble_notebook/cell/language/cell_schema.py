@@ -16,7 +16,7 @@ from ensemble_notebook.cell.language.vocabulary import ValueKind, Word, Words
 from ensemble_notebook.domain.definitions.agent import INHERIT, Agent
 from ensemble_notebook.domain.definitions.condition import Condition
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
-from ensemble_notebook.domain.definitions.definition import Definition, get_field_names
+from ensemble_notebook.domain.definitions.definition import Definition
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
@@ -86,6 +86,11 @@ class SectionSchema:
         return tuple(name for name, key in self.keys.items() if key.word.has_variables)
 
     @functools.cached_property
+    def filled_keys(self) -> tuple[str, ...]:
+        """The keys whose mappings hold such texts."""
+        return tuple(name for name, key in self.keys.items() if key.word.is_filled)
+
+    @functools.cached_property
     def words(self) -> tuple[str, ...]:
         """What can be written here, each key under its shortest word."""
         shortest = {name: word for word, name in self.short_words.items()}
@@ -115,7 +120,7 @@ class KeyGroup:
     meaning: str
 
 
-_WORDS_OF: Final[Mapping[type[Definition], Words]] = {
+WORDS_OF: Final[Mapping[type[Definition], Words]] = {
     Agent: vocabulary.AGENT_WORDS,
     Task: vocabulary.TASK_WORDS,
     Phase: vocabulary.PHASE_WORDS,
@@ -132,7 +137,7 @@ _WORDS_OF: Final[Mapping[type[Definition], Words]] = {
 
 def _make_keys(cls: type[Definition]) -> dict[str, Key]:
     """Put the words together with the defaults of a definition's fields."""
-    words, made = _WORDS_OF[cls], cast("Any", cls)
+    words, made = WORDS_OF[cls], cast("Any", cls)
     return {each.name: _make_key(each, words[each.name]) for each in fields(made) if each.name in words}
 
 
@@ -194,15 +199,3 @@ PHASE_KEYS: Final = frozenset({"tasks", "after", "workflow", "when"})
 """No task is called so: where one of them stands, a phase is written with its keys."""
 TASK_NAMES: Final = frozenset({"review"})
 """Keys that often name a task, too."""
-
-
-def find_unnamed_fields() -> list[str]:
-    """Find the fields of the definitions that the language has no words for; always empty, which a test holds."""
-    unnamed = {"Condition.source"}  # the key of the mapping is the source
-    found = [
-        f"{cls.__name__}.{name}"
-        for cls, words in _WORDS_OF.items()
-        for name in get_field_names(cls)
-        if name not in words
-    ]
-    return [each for each in found if each not in unnamed]

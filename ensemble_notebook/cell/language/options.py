@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
 from ensemble_notebook.cell.language.amounts import AmountError, is_amount, read_budget
+from ensemble_notebook.cell.text.text_file import read_text_file
 from ensemble_notebook.domain.definitions.enums import CaptureMode, Workflow
 from ensemble_notebook.domain.definitions.templates import is_variable_name
 from ensemble_notebook.errors import ValidationError, did_you_mean, find_nearest
@@ -34,6 +35,8 @@ RUN_OPTIONS: Final = (
     "replay",
     "replay_tools",
     "pace",
+    "reuse",
+    "only",
 )
 """Those of `add_run_options` that are a single value, by their names in `Options`."""
 
@@ -50,6 +53,12 @@ examples:
   %%ensemble --dry-run                         show the plan, call nothing
   %%ensemble -b -o report                      go on at once: report.status, report.cancel(), report.result()
   %%ensemble --budget "$0.50, 20k tokens"      stop buying before a limit is passed
+  %%ensemble --reuse                           run what changed since an earlier run, and what depends on it
+  %%ensemble -o chat --continue chat           go on with the conversation of an earlier cell
+  %%ensemble --only brief                      run this task; reuse what it builds on, skip the rest
+  %%ensemble --map df -o results               run once for each row of df; results.frame is a table
+  %%ensemble --vary style=short --vary style=long -o both   run it with each value, side by side
+  %%ensemble --file team.yaml -i notes=@a.txt  the cell is a file, and so is the value of {notes}
   %%ensemble --record run.yaml                 keep what the models said; --replay run.yaml says it again
 """
 
@@ -67,6 +76,12 @@ class Options:
         replay: the file that answers in place of the models and tools.
         replay_tools: ``"live"`` where tools are called in a replay, too.
         pace: ``"recorded"`` where a replay takes the time that it took.
+        reuse: whether what is unchanged since an earlier run is taken over from there.
+        only: the name of the one task that is to run, with what it builds on.
+        continue_from: the variable with the output whose conversations are gone on with.
+        map: the variable that holds the rows, one run for each; None: one run.
+        vary: values that are tried side by side, by the name of an input or ``llm``; several names: every combination.
+        file: the file that is the cell; the body lies over it.
         is_dry_run: show the plan, call nothing.
         is_definition: bind the ensemble, do not run it.
         is_background: return at once.
@@ -86,6 +101,12 @@ class Options:
     replay: Path | None = None
     replay_tools: Literal["live"] | None = None
     pace: Literal["recorded"] | None = None
+    reuse: bool = False
+    only: str | None = None
+    continue_from: str | None = None
+    map: str | None = None
+    vary: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    file: Path | None = None
     is_dry_run: bool = False
     is_definition: bool = False
     is_background: bool = False
@@ -112,7 +133,7 @@ def parse_options(line: str) -> Options:
     Raises:
         ValidationError: unknown option (with the nearest one), missing or unfit value, unbalanced quote.
     """
-    found = _make_parser().parse_args(_split_line(line), argparse.Namespace(inputs={}))
+    found = _make_parser().parse_args(_split_line(line), argparse.Namespace(inputs={}, vary={}))
     return check_replay(Options(**vars(found)))
 
 
@@ -122,6 +143,15 @@ def check_replay(options: Options) -> Options:
     Raises:
         ValidationError: an option is about a replay, and there is none.
     """
+    for name, value in (("--map", options.map), ("--vary", options.vary)):
+        if value and options.is_definition:
+            raise ValidationError(f"{MAGIC}: --define runs nothing: leave out {name} or --define.")
+        if value and options.continue_from is not None:
+            raise ValidationError(f"{MAGIC}: --continue goes on with one run, and {name} runs many: leave out one.")
+    for name in options.vary:
+        if name in options.inputs or (name == "llm" and options.llm is not None):
+            option = "--llm" if name == "llm" else f"-i {name}"
+            raise ValidationError(f"{MAGIC}: {option} and --vary {name} are two answers: leave out one.")
     for name, value in (("--replay-tools", options.replay_tools), ("--pace", options.pace)):
         if value is not None and options.replay is None:
             raise ValidationError(f"{MAGIC}: {name} is about a replay: name a recording with --replay FILE, too.")
@@ -136,7 +166,12 @@ def format_option_help() -> str:
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     """The options that the command line has, too."""
     parser.add_argument(
-        "-i", "--input", action=_Input, dest="inputs", metavar="NAME=VALUE", help="fill {NAME}; may be repeated"
+        "-i",
+        "--input",
+        action=_Input,
+        dest="inputs",
+        metavar="NAME=VALUE",
+        help="fill {NAME}; may be repeated; NAME=@FILE is the text of a file, NAME=@@x the text @x",
     )
     once = functools.partial(parser.add_argument, action=_Once)
     once("--llm", metavar="SPEC", help="the ensemble's model: local, openai:NAME, openai:NAME@URL, ...")
@@ -164,6 +199,13 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     once("--replay-tools", choices=("live",), metavar="live", help="call tools in a replay, too")
     once("--pace", choices=("recorded",), metavar="recorded", help="replay at the speed of the recording")
+    parser.add_argument(
+        "--reuse",
+        action="store_true",
+        default=argparse.SUPPRESS,  # so that the command line does not take back what a file's first line says
+        help="run what changed since an earlier run, and what depends on it",
+    )
+    once("--only", type=_read_text, metavar="TASK", help="run this task; reuse what it builds on, skip the rest")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -200,15 +242,46 @@ class _Input(argparse.Action):
     """Collects NAME=VALUE."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:
-        name, equals, value = str(values).partition("=")
-        if not equals:
-            parser.error(f"{option} wants NAME=VALUE, got {values!r}")
-        if not is_variable_name(name):
-            parser.error(f"{name!r} can't be a template variable: use ASCII letters, digits and underscores")
-        inputs = dict(namespace.inputs or {})
+        name, value = _read_pair(parser, values, option)
+        inputs = namespace.inputs or {}  # the command line has none yet
         if name in inputs:
             parser.error(f"the input {name!r} is given twice")
-        namespace.inputs = inputs | {name: value}
+        namespace.inputs = {**inputs, name: value}
+
+
+class _Vary(argparse.Action):
+    """Collects NAME=VALUE, all values of a name."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option: Any = None) -> None:
+        name, value = _read_pair(parser, values, option)
+        others = namespace.vary.get(name, ())
+        if value in others:
+            parser.error(f"{option} {values} is given twice")
+        namespace.vary = {**namespace.vary, name: (*others, value)}
+
+
+def _read_pair(parser: argparse.ArgumentParser, text: str, option: str) -> tuple[str, str]:
+    """The name of an input and its value."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        parser.error(f"{option} wants NAME=VALUE, got {text!r}")
+    if not is_variable_name(name):
+        parser.error(f"{name!r} can't be a template variable: use ASCII letters, digits and underscores")
+    try:
+        return name, _read_value(value)
+    except ValidationError as error:
+        parser.error(f"{option} {name}={value}: {error} For the text {value!r} itself write @{value}.")
+
+
+def _read_value(value: str) -> str:
+    """The value of an input: ``@PATH`` is the text of that file, ``@@x`` the text ``@x``.
+
+    Raises:
+        ValidationError: the file can't be read.
+    """
+    if not value.startswith("@"):
+        return value
+    return value[1:] if value.startswith("@@") else read_text_file(Path(value[1:]))
 
 
 def _make_parser() -> _Parser:
@@ -224,12 +297,37 @@ def _make_parser() -> _Parser:
     out = f"bind the output (without it: {DEFAULT_OUT})"
     parser.add_argument("-o", "--out", action=_Once, type=_read_variable, default=DEFAULT_OUT, metavar="NAME", help=out)
     add_run_options(parser)
+    parser.add_argument(
+        "--continue",
+        action=_Once,
+        type=_read_variable,
+        dest="continue_from",
+        metavar="NAME",
+        help="go on with the conversations of the run whose output NAME holds, task by task of the same name",
+    )
+    parser.add_argument(
+        "--map",
+        action=_Once,
+        type=_read_variable,
+        metavar="VARIABLE",
+        help="one run for each row of this DataFrame or list of mappings; its columns are the inputs",
+    )
+    parser.add_argument(
+        "--vary",
+        action=_Vary,
+        metavar="NAME=VALUE",
+        help="one run for each value of an input, or of llm, side by side; several names: every combination",
+    )
     way = parser.add_mutually_exclusive_group()
-    way.add_argument("--dry-run", action="store_true", dest="is_dry_run", help="show the plan, call nothing")
+    way.add_argument(
+        "--dry-run", action="store_true", dest="is_dry_run", help="show the plan, call nothing; -o binds it"
+    )
     way.add_argument("--define", action="store_true", dest="is_definition", help="bind the ensemble, do not run it")
     way.add_argument(
         "-b", "--background", "--bg", action="store_true", dest="is_background", help="return at once; NAME is a handle"
     )
+    file = "the cell is this file; what stands below the line comes in place of its keys"
+    parser.add_argument("--file", action=_Once, type=_read_path, metavar="FILE", help=file)
     parser.add_argument("--no-timeline", action="store_false", dest="has_timeline", help="show only the answer")
     parser.add_argument("--help", action="store_true", dest="wants_help", help="show this")
     return parser

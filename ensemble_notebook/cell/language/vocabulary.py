@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
+from ensemble_notebook.domain.definitions.enums import (
+    CaptureMode,
+    ErrorStrategy,
+    OnExhausted,
+    OnTimeout,
+    ReuseMode,
+    ReviewPolicy,
+    ReviewTiming,
+    Workflow,
+)
 from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT
+from ensemble_notebook.models.model_parameters import SCHEMA_MODES
 
 
 class ValueKind(Enum):
@@ -34,6 +45,7 @@ class ValueKind(Enum):
     OBJECT = "the name of a function or object of this notebook"
     OBJECTS = "the name of a function or object of this notebook, or a list of such names"
     TOOLS = "the name of a tool, a list of tools or a retriever of this notebook, or a list of such names"
+    ENSEMBLE = "the name of an ensemble of this notebook"
     FUNCTIONS = "the name of a function of this notebook, or a list of them"
     MODEL = "a model: local, openai:NAME, or a variable that holds a chat model"
     OUTPUT_TYPE = "a class of this notebook, fields such as {title: str, score: int}, or a JSON schema"
@@ -57,6 +69,7 @@ class ValueKind(Enum):
     ROLES = "an agent, or a list of agents"
     CAPS = "a mapping of agents to numbers"
     STAGES = "a list of lists of agents"
+    ITEM_SOURCE = 'a task of the cell, a list or DataFrame of this notebook, "{input}", or a list'
 
 
 _NEED_A_LABEL: Final = (ValueKind.OBJECT, ValueKind.OBJECTS, ValueKind.TOOLS, ValueKind.FUNCTIONS)
@@ -74,6 +87,9 @@ class Word:
             where the default of the definition's field holds.
         is_nullable: True when an explicit ``null`` means something.
         has_variables: True for a text whose ``{name}`` is filled in.
+        is_filled: True for a mapping in whose texts it is.
+        choices: the words that it takes, where they are a closed set.
+        unless: the key beside which it may be left out even if the definition requires it.
         short: a shorter word for the same.
         familiar: what other tools call it.
 
@@ -87,6 +103,9 @@ class Word:
     default: str = ""
     is_nullable: bool = False
     has_variables: bool = False
+    is_filled: bool = False
+    choices: tuple[str, ...] = ()
+    unless: str = ""
     short: str = ""
     familiar: tuple[str, ...] = ()
 
@@ -126,7 +145,12 @@ AGENT_WORDS: Final[Words] = {
     "llm_timeout": Word(ValueKind.SECONDS, "for one model request; null is no limit", is_nullable=True),
 }
 TASK_WORDS: Final[Words] = {
-    "description": Word(ValueKind.TEXT, "what is to be done; {name} is filled in", has_variables=True),
+    "description": Word(
+        ValueKind.TEXT,
+        "what is to be done; {name} is filled in; with an ensemble it may be left out",
+        has_variables=True,
+        unless="ensemble",
+    ),
     "expected_output": Word(
         ValueKind.TEXT,
         "what the result looks like; {name} is filled in",
@@ -137,6 +161,12 @@ TASK_WORDS: Final[Words] = {
     "context": Word(ValueKind.NAMES, "the tasks whose outputs it reads"),
     "name": Word(ValueKind.TEXT, "what others call it"),
     "handler": Word(ValueKind.OBJECT, "a function that does it in place of an agent", label="a function or tool"),
+    "ensemble": Word(ValueKind.ENSEMBLE, "an ensemble of a cell with --define, which does it in place of an agent"),
+    "inputs": Word(
+        ValueKind.INPUTS,
+        "what its ensemble gets; {name} is filled in, {context} is what the task reads",
+        is_filled=True,
+    ),
     "llm": Word(ValueKind.MODEL, "the model of this task, in place of its agent's"),
     "tools": Word(ValueKind.TOOLS, "what its agent may call for this task as well", label="a tool"),
     "timeout": Word(ValueKind.SECONDS, "for the whole task; null is no limit", is_nullable=True),
@@ -167,11 +197,18 @@ TASK_WORDS: Final[Words] = {
     "review": Word(ValueKind.REVIEW, "when a person is asked: before, during or after it", familiar=("human_input",)),
     "memory": Word(ValueKind.MEMORIES, "what it reads before and writes after"),
     "rate_limit": Word(ValueKind.RATE, "how often its model may be asked, e.g. 60/min"),
+    "for_each": Word(ValueKind.ITEM_SOURCE, "run once for each item of it, with {item} or {item.field} in the texts"),
+    "max_items": Word(ValueKind.WHOLE, "the most items it may run for; more are refused"),
+    "reuse": Word(
+        ValueKind.CHOICE,
+        "auto, or never: --reuse runs it all the same, since it has side effects",
+        choices=tuple(ReuseMode),
+    ),
 }
 PHASE_WORDS: Final[Words] = {
     "name": Word(ValueKind.TEXT, "what the phase is called", default="the key of the phase"),
     "tasks": Word(ValueKind.TASKS, "a list is a chain, a mapping a graph"),
-    "workflow": Word(ValueKind.CHOICE, "sequential or parallel"),
+    "workflow": Word(ValueKind.CHOICE, "sequential or parallel", choices=(Workflow.SEQUENTIAL, Workflow.PARALLEL)),
     "after": Word(ValueKind.NAMES, "the phases that come before"),
     "when": Word(ValueKind.WHEN, "run it only if, e.g. {triage: {contains: urgent}}; of a list, any may hold"),
     "review": Word(ValueKind.PHASE_REVIEW, "who looks at its outputs, and may send it back"),
@@ -185,9 +222,10 @@ CELL_WORDS: Final[Words] = {
         ValueKind.CHOICE,
         "sequential, parallel or hierarchical",
         default="sequential for a list, parallel for a mapping",
+        choices=tuple(Workflow),
         familiar=("process",),
     ),
-    "error_strategy": Word(ValueKind.CHOICE, "fail_fast, continue_on_error or partial"),
+    "error_strategy": Word(ValueKind.CHOICE, "fail_fast, continue_on_error or partial", choices=tuple(ErrorStrategy)),
     "manager_llm": Word(ValueKind.MODEL, "the model of the manager"),
     "manager_max_iterations": Word(ValueKind.WHOLE, "delegations that the manager may make"),
     "manager_prompt": Word(ValueKind.PROMPT, "an object that writes the manager's prompts"),
@@ -197,14 +235,18 @@ CELL_WORDS: Final[Words] = {
     ),
     "max_delegation_depth": Word(ValueKind.WHOLE, "how far a delegation may go on to another one"),
     "listeners": Word(ValueKind.OBJECTS, "what hears every event", label="a listener"),
-    "capture_mode": Word(ValueKind.CHOICE, "what is kept of a run: metadata (no text at all), off, standard or full"),
+    "capture_mode": Word(
+        ValueKind.CHOICE,
+        "what is kept of a run: metadata (no text at all), off, standard or full",
+        choices=tuple(CaptureMode),
+    ),
     "trace_exporter": Word(ValueKind.EXPORTER, "where the trace of every run goes, e.g. traces/"),
     "rate_limit": Word(ValueKind.RATE, "how often models may be asked, e.g. 60/min", familiar=("max_rpm",)),
     "budget": Word(ValueKind.BUDGET, "what a run may spend, e.g. $0.50 or 20k tokens"),
     "max_concurrency": Word(ValueKind.WHOLE, "how many tasks run at once", is_nullable=True),
     "memory": Word(ValueKind.STORE, "where tasks remember: true, a file such as notes.db, or a store"),
     "review_handler": Word(ValueKind.OBJECT, "a function that answers in place of a person", label="a function"),
-    "review_policy": Word(ValueKind.CHOICE, "never, after_every_task or after_last_task"),
+    "review_policy": Word(ValueKind.CHOICE, "never, after_every_task or after_last_task", choices=tuple(ReviewPolicy)),
     "cost": Word(ValueKind.COST, "own prices, in place of the public ones"),
     "inputs": Word(ValueKind.INPUTS, "values for {name}"),
     "verbose": Word(ValueKind.FLAG, "log prompts and replies of everyone"),
@@ -236,14 +278,16 @@ CONDITION_WORDS: Final[Words] = {
     "default": Word(ValueKind.FLAG, "when no other condition on this task held"),
 }
 REVIEW_WORDS: Final[Words] = {
-    "timing": Word(ValueKind.CHOICE, "before, during or after"),
+    "timing": Word(ValueKind.CHOICE, "before, during or after", choices=tuple(ReviewTiming)),
     "timeout": Word(ValueKind.SECONDS, "that a person has; null waits for ever", is_nullable=True),
-    "on_timeout": Word(ValueKind.CHOICE, "exit_early, continue or fail"),
+    "on_timeout": Word(ValueKind.CHOICE, "exit_early, continue or fail", choices=tuple(OnTimeout)),
 }
 PHASE_REVIEW_WORDS: Final[Words] = {
     "by": Word(ValueKind.REVIEWER, "who looks at the phase"),
     "max_retries": Word(ValueKind.WHOLE, "how often it may be sent back"),
-    "on_exhausted": Word(ValueKind.CHOICE, "fail, or keep: go on with the last outputs once no retry is left"),
+    "on_exhausted": Word(
+        ValueKind.CHOICE, "fail, or keep: go on with the last outputs once no retry is left", choices=tuple(OnExhausted)
+    ),
 }
 CONSTRAINT_WORDS: Final[Words] = {
     "required_workers": Word(ValueKind.ROLES, "who must have done something"),
@@ -263,5 +307,7 @@ MODEL_WORDS: Final[Words] = {
     "stop": Word(ValueKind.TEXTS, "where a reply ends"),
     "reasoning_effort": Word(ValueKind.CHOICE, "how long it thinks: low, medium, high, ..."),
     "extra_body": Word(ValueKind.EXTRAS, "further fields of each request, as the server knows them"),
-    "schema_mode": Word(ValueKind.CHOICE, "how it is told of output types: auto, native, or prompt"),
+    "schema_mode": Word(
+        ValueKind.CHOICE, "how it is told of output types: auto, native, or prompt", choices=SCHEMA_MODES
+    ),
 }

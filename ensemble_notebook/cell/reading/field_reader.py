@@ -69,6 +69,7 @@ class FieldReader:
             ValueKind.AMOUNT: partial(self._read_digits, wanted=ValueKind.AMOUNT.value),
             ValueKind.AGENT: partial(self.read_name, wanted=ValueKind.AGENT.value),
             ValueKind.OBJECT: partial(self.read_name, wanted=ValueKind.OBJECT.value),
+            ValueKind.ENSEMBLE: partial(self.read_name, wanted=ValueKind.ENSEMBLE.value),
             ValueKind.PROMPT: partial(self.read_name, wanted=ValueKind.PROMPT.value),
             ValueKind.EXPORTER: partial(self.read_name, wanted=ValueKind.EXPORTER.value),
             ValueKind.NAMES: partial(names, wanted=ValueKind.NAMES.value),
@@ -100,7 +101,8 @@ class FieldReader:
     def _require(self, section: Section, meant: set[str | None]) -> None:
         """Report what is required and neither written nor misspelt."""
         for key in section.schema.keys.values():
-            if key.is_required and key.name not in section.key_values and key.name not in meant:
+            written = section.key_values.keys() | meant
+            if key.is_required and key.name not in written and key.word.unless not in written:
                 hint = f"Add `{key.name}: ...`, {key.meaning}."
                 self.report.add_mistake(section.place, f"{section.label} needs the key {key.name!r}.", hint)
 
@@ -189,9 +191,10 @@ class FieldReader:
         return MisreadError(key.place, message, has)
 
     def _find_intended(self, schema: SectionSchema, word: str) -> str | None:
-        """Find the key that an unknown one is a misspelling of."""
+        """Find the key that an unknown one is a misspelling of, in the words that the list of valid ones has."""
         known = (*schema.words, *schema.keys, *list_familiar_words(schema))
-        return None if word in schema.known else find_nearest_name(word, known)
+        close = None if word in schema.known else find_nearest_name(word, known)
+        return None if close is None else read_spelling(schema, close).shown
 
     def _read_digits(self, node: Node, label: str, *, wanted: str) -> str:
         """Read money as text: so it loses nothing on its way to a decimal."""

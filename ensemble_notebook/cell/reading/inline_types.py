@@ -14,14 +14,14 @@ from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport, jo
 from ensemble_notebook.cell.text.suggestions import suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 
-_TYPES: Final[Mapping[str, str | None]] = {
+TYPE_WORDS: Final[Mapping[str, str | None]] = {
     **dict.fromkeys(("str", "string", "text"), "string"),
     **dict.fromkeys(("int", "integer"), "integer"),
     **dict.fromkeys(("float", "number"), "number"),
     **dict.fromkeys(("bool", "boolean"), "boolean"),
     "any": None,
 }
-_NULLS: Final = ("null", "None", "none")
+NULL_WORDS: Final = ("null", "None", "none")
 _BAR: Final = "|"
 _SHOWN: Final = (
     "Types are: str, int, float, bool, any, [str] for a list, {name: str} for fields, `yes | no` for one of these "
@@ -40,7 +40,7 @@ def read_inline_type(node: MappingNode, label: str, report: MistakeReport) -> di
 
 def is_type(text: str) -> bool:
     """True for the type of a field alone, such as ``str`` or ``yes | no``."""
-    return text.strip().removesuffix("?") in _TYPES or _BAR in text
+    return text.strip().removesuffix("?") in TYPE_WORDS or _BAR in text
 
 
 def _read_type_fields(node: MappingNode, label: str, report: MistakeReport) -> dict[str, Any]:
@@ -80,10 +80,10 @@ def _read_scalar_type(node: ScalarNode, label: str) -> tuple[dict[str, Any], boo
     word = text.removesuffix("?")
     if _BAR in text:
         return _read_alternatives(node, label, word, is_optional=word != text), word != text
-    if word not in _TYPES:
-        message = f"{label} takes a type, and {quote(text)} is none.{suggest_name(word, _TYPES)}"
+    if word not in TYPE_WORDS:
+        message = f"{label} takes a type, and {quote(text)} is none.{suggest_name(word, TYPE_WORDS)}"
         raise MisreadError(node.place, message, _SHOWN)
-    kind, is_optional = _TYPES[word], word != text
+    kind, is_optional = TYPE_WORDS[word], word != text
     if kind is None:
         return {}, is_optional
     return {"type": [kind, "null"] if is_optional else kind}, is_optional
@@ -92,7 +92,7 @@ def _read_scalar_type(node: ScalarNode, label: str) -> tuple[dict[str, Any], boo
 def _read_alternatives(node: ScalarNode, label: str, text: str, *, is_optional: bool) -> dict[str, Any]:
     """Read ``int | str``, a union of types, or ``billing | other``, of which the value is one (C6a)."""
     parts = [part.strip() for part in text.split(_BAR)]
-    types = [part for part in parts if part in _TYPES or part in _NULLS]
+    types = [part for part in parts if part in TYPE_WORDS or part in NULL_WORDS]
     if "" in parts:
         raise MisreadError(node.place, f"{label} has a '{_BAR}' with nothing beside it.", f"Remove it. {_SHOWN}")
     if marked := next((part for part in parts if part.endswith("?")), None):
@@ -103,7 +103,7 @@ def _read_alternatives(node: ScalarNode, label: str, text: str, *, is_optional: 
     if types and len(types) < len(parts):
         others = [part for part in parts if part not in types]
         message = f"{label} mixes types ({join_names(types)}) and words ({join_names(others)})."
-        close = next(filter(None, (suggest_name(each, _TYPES) for each in others)), "")
+        close = next(filter(None, (suggest_name(each, TYPE_WORDS) for each in others)), "")
         raise MisreadError(node.place, message + close, "Of words alone it is one of them, of types alone any of them.")
     if types:
         return _make_union(types, is_optional=is_optional)
@@ -116,7 +116,7 @@ def _read_alternatives(node: ScalarNode, label: str, text: str, *, is_optional: 
 
 def _make_union(names: list[str], *, is_optional: bool) -> dict[str, Any]:
     """Make the schema of any of these types; ``any`` among them allows everything."""
-    kinds = ["null" if name in _NULLS else _TYPES[name] for name in names] + (["null"] if is_optional else [])
+    kinds = ["null" if name in NULL_WORDS else TYPE_WORDS[name] for name in names] + (["null"] if is_optional else [])
     return {} if None in kinds else {"type": list(dict.fromkeys(kinds))}
 
 

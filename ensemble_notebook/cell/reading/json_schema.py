@@ -13,13 +13,15 @@ from ensemble_notebook.cell.text.mistakes import MistakeReport, join_names, quot
 from ensemble_notebook.cell.text.suggestions import suggest_name
 from ensemble_notebook.cell.text.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 
-_TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
-_SCHEMAS: Final = frozenset(
+JSON_TYPES: Final = ("object", "array", "string", "number", "integer", "boolean", "null")
+SCHEMA_KEYWORDS: Final = frozenset(
     {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems"}
 )
-_LISTS_OF_SCHEMAS: Final = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
-_MAPPINGS_OF_SCHEMAS: Final = frozenset({"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"})
-_VALUES: Final = frozenset(
+SCHEMA_LIST_KEYWORDS: Final = frozenset({"anyOf", "allOf", "oneOf", "prefixItems"})
+SCHEMA_MAPPING_KEYWORDS: Final = frozenset(
+    {"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"}
+)
+VALUE_KEYWORDS: Final = frozenset(
     {
         *("type", "enum", "const", "title", "description", "default", "examples", "required", "format", "pattern"),
         *("minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -28,7 +30,7 @@ _VALUES: Final = frozenset(
         *("readOnly", "writeOnly", "$schema", "$id", "$ref", "$anchor", "$comment", "$dynamicRef", "$dynamicAnchor"),
     }
 )
-_KEYWORDS: Final = sorted(_SCHEMAS | _LISTS_OF_SCHEMAS | _MAPPINGS_OF_SCHEMAS | _VALUES)
+_KEYWORDS: Final = sorted(SCHEMA_KEYWORDS | SCHEMA_LIST_KEYWORDS | SCHEMA_MAPPING_KEYWORDS | VALUE_KEYWORDS)
 
 
 def is_schema(node: MappingNode) -> bool:
@@ -62,17 +64,17 @@ def check_schema(node: Node, label: str, report: MistakeReport) -> None:
 
 def _find_inner_schemas(keyword: str, node: Node) -> Iterator[tuple[str, Node]]:
     """Find the schemas that a keyword holds, with what they are called."""
-    if keyword in _SCHEMAS:
+    if keyword in SCHEMA_KEYWORDS:
         yield keyword, node
-    elif keyword in _LISTS_OF_SCHEMAS and isinstance(node, ListNode):
+    elif keyword in SCHEMA_LIST_KEYWORDS and isinstance(node, ListNode):
         yield from ((keyword, item) for item in node.items)
-    elif keyword in _MAPPINGS_OF_SCHEMAS and isinstance(node, MappingNode):
+    elif keyword in SCHEMA_MAPPING_KEYWORDS and isinstance(node, MappingNode):
         yield from ((key.text, each) for key, each in node.pairs)
 
 
 def _check_types(node: Node, report: MistakeReport) -> None:
     for each in node.items if isinstance(node, ListNode) else [node]:
-        if not isinstance(each, ScalarNode) or each.text not in _TYPES:
+        if not isinstance(each, ScalarNode) or each.text not in JSON_TYPES:
             word = each.text if isinstance(each, ScalarNode) else describe_node(each)
-            message = f"{quote(word)} is no type of JSON.{suggest_name(word, _TYPES)}"
-            report.add_mistake(each.place, message, f"Types are: {join_names(_TYPES)}.")
+            message = f"{quote(word)} is no type of JSON.{suggest_name(word, JSON_TYPES)}"
+            report.add_mistake(each.place, message, f"Types are: {join_names(JSON_TYPES)}.")

@@ -6,6 +6,7 @@ Resolves no name and makes no definition.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from ensemble_notebook.cell.language import cell_schema
@@ -19,19 +20,19 @@ from ensemble_notebook.cell.text.source_text import Place
 from ensemble_notebook.cell.text.yaml_nodes import BrokenNode, ListNode, MappingNode, Node, ScalarNode
 from ensemble_notebook.domain.definitions.enums import Workflow
 
+_MEMBERS: Final = frozenset({"tasks", "phases"})
 _KEY_NAMES_IT: Final = "Remove this line, or change the key."
 _SMALLEST: Final = "The smallest cell is a list of tasks: `- Research {topic}`, then `- Write a haiku from it`."
-_TOP: Final = Place(1, 1, 2)
 
 
 def read_section(root: Node | None, report: MistakeReport) -> Section | None:
     """Read a whole cell as a section, or None if there is nothing to read; everything wrong is reported."""
     if root is None or isinstance(root, BrokenNode):
         if not report.has_mistakes:
-            report.add_mistake(_TOP, "this cell is empty.", _SMALLEST)
+            report.add_mistake(report.source.top, "this cell is empty.", _SMALLEST)
         return None
     reader = _CellReader(report)
-    top = Section(cell_schema.CELL, "the cell", _TOP)
+    top = Section(cell_schema.CELL, "the cell", report.source.top)
     if isinstance(root, ListNode):
         top.key_values["tasks"] = KeyValue(root.place, root)
         top.values["tasks"] = reader.read_group(root, "the cell")
@@ -44,6 +45,18 @@ def read_section(root: Node | None, report: MistakeReport) -> Section | None:
         report.add_mistake(root.place, "this cell is empty." if empty else "this cell is one text, not tasks.", hint)
         return None
     return top
+
+
+def lay_over(above: Section, below: Section) -> Section:
+    """Lay a cell over another one: each of its keys stands in place of the same one there."""
+    replaced = set(above.key_values)
+    if replaced & _MEMBERS:  # tasks in place of phases, and the other way round
+        replaced |= _MEMBERS
+    above.values = {name: value for name, value in below.values.items() if name not in replaced} | above.values
+    kept = {name: value for name, value in below.key_values.items() if name not in replaced}
+    above.key_values = kept | above.key_values
+    above.has_unknown = above.has_unknown or below.has_unknown
+    return above
 
 
 class _CellReader(PartReader):
@@ -246,7 +259,8 @@ def _refuse_glued_key(node: ScalarNode) -> None:
     """Refuse `goal:Find`, which is a text for YAML, and was hardly meant as one."""
     word = node.text.partition(":")[0]
     if node.is_plain and word in cell_schema.WORDS and ":" in node.text:
-        place = Place(node.place.line, node.place.column + len(word), node.place.column + len(word) + 1)
+        column = node.place.column + len(word)
+        place = replace(node.place, column=column, end_column=column + 1)
         raise MisreadError(
             place, "a space is missing after ':'.", f"Write `{word}: ...`; put a text that starts so in quotes."
         )

@@ -22,6 +22,7 @@ from ensemble_notebook.cell.reading.values import (
     expect_value,
     is_flag,
     is_name,
+    read_data,
     read_flag,
     read_names,
     read_number,
@@ -56,6 +57,7 @@ class PartReader(FieldReader):
             ValueKind.CONSTRAINTS: partial(self.read_part, schema=cell_schema.CONSTRAINTS),
             ValueKind.CAPS: self._read_caps,
             ValueKind.STAGES: self._read_stages,
+            ValueKind.ITEM_SOURCE: self._read_item_source,
         }
         self.familiar_readers: Mapping[str, ValueReader] = {
             "max_rpm": self._read_per_minute,
@@ -188,6 +190,14 @@ class PartReader(FieldReader):
             raise MisreadError(node.place, message, "Write [[Researcher, Analyst], [Writer]].")
         read = partial(self._read_one_or_more, label=f"a stage of {label}", wanted=ValueKind.ROLES.value)
         return self.read_each(node.items, read)
+
+    # items
+
+    def _read_item_source(self, node: Node, label: str) -> list[Any] | ScalarNode:
+        """Read a list of items as it stands, or the name of what has them."""
+        if isinstance(node, ListNode):
+            return list(read_data(node, label))
+        return self.read_name(node, label, wanted=ValueKind.ITEM_SOURCE.value)
 
     # names and paths
 

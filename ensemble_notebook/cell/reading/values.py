@@ -98,7 +98,7 @@ def read_text(node: Node, label: str, *, report: MistakeReport, wanted: str = "a
 
 def _refuse_hidden_items(node: ScalarNode, source: SourceText) -> None:
     """Refuse a list item that is indented too deep: it would silently become a part of the text above it."""
-    for line in range(node.place.line + 1, source.line_number(node.end) + 1):
+    for line in range(source.find_line(node.place) + 1, source.line_number(node.end) + 1):
         if source.line(line).lstrip().startswith("- "):
             hint = (
                 "Move '- ' to the column of the other items; for a text with dashes use `|` and start it on a new line."

@@ -1,4 +1,4 @@
-"""How the lines of a cell look: entries and levels, told without a parser where a parser has given up.
+"""The layout of the lines of a cell: entries and levels, found without a parser after a parser has failed.
 
 Knows neither mistakes nor keys.
 """

@@ -31,6 +31,7 @@ class Mistake:
         end_column: behind the last one.
         message: what is wrong, with the nearest valid word where there is one.
         hint: one line of help; may be empty.
+        file: that the line is in; empty for the cell itself.
     """
 
     line: int
@@ -38,11 +39,12 @@ class Mistake:
     end_column: int
     message: str
     hint: str = ""
+    file: str = ""
 
     @property
     def where(self) -> str:
         """The line in words."""
-        return _describe_line(self.line)
+        return _describe_line(self.line, self.file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +55,19 @@ class Notice:
         line, column: as in `Mistake`.
         message: a sentence.
         is_warning: True where the cell probably does not mean what it says.
+        file: that the line is in; empty for the cell itself.
     """
 
     line: int
     column: int
     message: str
     is_warning: bool = False
+    file: str = ""
 
     @property
     def where(self) -> str:
         """The line in words."""
-        return _describe_line(self.line)
+        return _describe_line(self.line, self.file)
 
 
 class CellError(ValidationError):
@@ -85,7 +89,10 @@ class CellError(ValidationError):
     def title(self) -> str:
         """How many mistakes there are."""
         count = len(self.mistakes)
-        return f"{count} mistake{'s' if count > 1 else ''} in this cell"
+        files = {mistake.file for mistake in self.mistakes}
+        where = " and ".join(sorted(filter(None, files))) if files - {""} else ""
+        where = f"this cell and {where}" if where and "" in files else where or "this cell"
+        return f"{count} mistake{'s' if count > 1 else ''} in {where}"
 
     @property
     def shown(self) -> tuple[tuple[Mistake, SourceFrame | None], ...]:
@@ -138,7 +145,7 @@ class MistakeReport:
 
     def add_mistake(self, place: Place, message: str, hint: str = "") -> None:
         """Note a mistake. Keys in the text are masked, long texts cut."""
-        found = Mistake(place.line, place.column, place.end_column, _tidy(message), _tidy(hint))
+        found = Mistake(place.line, place.column, place.end_column, _tidy(message), _tidy(hint), place.file)
         if found not in self._mistakes:
             self._mistakes.append(found)
         if len(self._mistakes) >= MOST_MISTAKES:
@@ -152,7 +159,7 @@ class MistakeReport:
 
     def add_notice(self, place: Place, message: str, *, is_warning: bool = False) -> None:
         """Note something that is no mistake."""
-        found = Notice(place.line, place.column, _tidy(message), is_warning)
+        found = Notice(place.line, place.column, _tidy(message), is_warning, place.file)
         if found not in self.notices and len(self.notices) < MOST_MISTAKES:
             self.notices.append(found)
 
@@ -166,7 +173,7 @@ class MistakeReport:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if self._mistakes and (kind is None or isinstance(error, _TooManyMistakesError | MisreadError)):
-            mistakes = sorted(self._mistakes, key=lambda each: (each.line, each.column))
+            mistakes = sorted(self._mistakes, key=lambda each: (each.file, each.line, each.column))
             raise CellError(mistakes, self.source) from self._cause
 
 
@@ -186,14 +193,15 @@ def _tidy(message: str) -> str:
     return text if len(text) <= _MESSAGE_WIDTH else text[: _MESSAGE_WIDTH - 4] + " ..."
 
 
-def _describe_line(line: int) -> str:
-    return "options" if line == OPTIONS.line else f"line {line}"
+def _describe_line(line: int, file: str) -> str:
+    if line == OPTIONS.line:
+        return "options"
+    return f"{file}, line {line}" if file else f"line {line}"
 
 
 def _make_frame(mistake: Mistake, source: SourceText) -> SourceFrame | None:
-    if mistake.line == OPTIONS.line:
-        return None
-    return make_frame(source, Place(mistake.line, mistake.column, mistake.end_column))
+    place = Place(mistake.line, mistake.column, mistake.end_column, mistake.file)
+    return None if place == OPTIONS else make_frame(source, place)
 
 
 def _wrap(text: str, indent: str) -> list[str]:

@@ -29,25 +29,30 @@ class SourceFrame:
     @property
     def gutter(self) -> str:
         """The number of the line and a rule."""
-        return f"{self.line} | "
+        return f"{self.line or ' '} | "
 
     @property
-    def caret_line(self) -> str:
-        """What stands below the line; empty where nothing is marked."""
-        if not self.marked:
-            return ""
-        carets = " " * _measure_width(self.before) + "^" * max(1, _measure_width(self.marked))
-        return f"{' ' * (len(self.gutter) - 2)}| {carets}"
+    def caret_gutter(self) -> str:
+        """What stands below the number of the line and its rule."""
+        return f"{' ' * (len(self.gutter) - 2)}| "
+
+    @property
+    def carets(self) -> str:
+        """What stands below the marked text; empty where nothing is marked."""
+        return "^" * max(1, _measure_width(self.marked)) if self.marked else ""
 
     def draw(self, indent: str) -> list[str]:
         """The line, and the line with the carets."""
         text = f"{self.gutter}{self.before}{self.marked}{self.after}".rstrip()
-        return [f"{indent}{each}" for each in (text, self.caret_line) if each]
+        lines = (
+            [text, f"{self.caret_gutter}{' ' * _measure_width(self.before)}{self.carets}"] if self.carets else [text]
+        )
+        return [f"{indent}{each}" for each in lines]
 
 
 def make_frame(source: SourceText, place: Place) -> SourceFrame:
     """Make the frame of a place in a cell."""
-    text = source.line(place.line)
+    text = source.get_text(place)
     masked = mask(text)
     if masked != text:  # columns of the masked line differ, so its place can't be shown
         return SourceFrame(place.line, _replace_unprintable(masked[:_WIDTH]), "", "")

@@ -1,4 +1,8 @@
-"""The text of a cell and the places in it. Knows no YAML."""
+"""The text of a cell and the places in it. Knows no YAML.
+
+A cell may be in two parts, its body and a file that it builds on. They stand in one text, one below the other, so that
+one offset is one place; lines are counted in each part by itself.
+"""
 
 from __future__ import annotations
 
@@ -18,22 +22,48 @@ class Place:
         line: from 1; 0 is the options' line above the text.
         column: of the first character, from 1.
         end_column: behind the last character, > `column`.
+        file: that the line is in; empty for the body of the cell.
     """
 
     line: int
     column: int
     end_column: int
+    file: str = ""
 
 
 OPTIONS: Final = Place(0, 1, 2)
 
 
 class SourceText:
-    """A cell's text with its line table. Offsets are into `text`, whose lines end with a line feed only."""
+    """A cell's text with its line table. Offsets are into `text`, whose lines end with a line feed only.
 
-    def __init__(self, text: str) -> None:
-        self.text = _LINE_END.sub("\n", text)
+    Args:
+        text: the body of the cell.
+        file_text: that of the file that it builds on; None where there is none.
+        file: its name.
+        options: what stands behind the magic above the text.
+    """
+
+    def __init__(self, text: str, file_text: str | None = None, file: str = "", *, options: str = "") -> None:
+        self._options = f"%%ensemble {options.strip()}" if options.strip() else ""
+        body = _LINE_END.sub("\n", text)
+        below = "" if file_text is None else _LINE_END.sub("\n", file_text)
+        self._file, self._has_file, self._body_end = file, file_text is not None, len(body)
+        self.text = f"{body}\n{below}" if self._has_file else body
         self._starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        self._body_lines = body.count("\n") + 1
+
+    @property
+    def parts(self) -> tuple[range, ...]:
+        """The offsets of the body and, where there is one, of the file."""
+        body = range(self._body_end)
+        return (body, range(self._body_end + 1, len(self.text))) if self._has_file else (body,)
+
+    @property
+    def top(self) -> Place:
+        """The beginning of the cell, which is that of the file where there is no body."""
+        is_file = self._has_file and not self.text[: self._body_end].strip()
+        return Place(1, 1, 2, self._file if is_file else "")
 
     @property
     def line_count(self) -> int:
@@ -62,10 +92,28 @@ class SourceText:
         first = self.line_start(line)
         stop = min(start + 1 if end is None else end, first + len(self.line(line).rstrip()))
         column = start - first + 1
-        return Place(line, column, max(stop - first, column) + 1)
+        return self._make_place(line, column, max(stop - first, column) + 1)
 
     def locate_line(self, line: int) -> Place:
         """Locate the whole line without the white space around it."""
         text = self.line(line)
         column = len(text) - len(text.lstrip()) + 1
-        return Place(line, column, max(len(text.rstrip()), column) + 1)
+        return self._make_place(line, column, max(len(text.rstrip()), column) + 1)
+
+    def locate_option(self, value: str) -> Place:
+        """Locate a value among the options; their line as a whole where it is not to be found."""
+        match = re.search(rf"(?<!\w){re.escape(value)}(?!\w)", self._options) if value else None
+        return OPTIONS if match is None else Place(OPTIONS.line, match.start() + 1, match.end() + 1)
+
+    def get_text(self, place: Place) -> str:
+        """Get the line that a place is in; of the options, too."""
+        return self._options if place.line == OPTIONS.line else self.line(self.find_line(place))
+
+    def find_line(self, place: Place) -> int:
+        """Find the line of the whole text that a place is in."""
+        return place.line + self._body_lines if place.file else place.line
+
+    def _make_place(self, line: int, column: int, end_column: int) -> Place:
+        if self._has_file and line > self._body_lines:
+            return Place(line - self._body_lines, column, end_column, self._file)
+        return Place(line, column, end_column)

@@ -1,4 +1,4 @@
-"""What somebody probably meant by an unknown word in a cell, found in bounded time whatever the words are (C12)."""
+"""Suggests a known word for an unknown one in a cell, in bounded time (C12)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""YAML 1.2 text as a tree of nodes that know their places. Knows no key of the language.
+"""YAML 1.2 text as a tree of nodes with positions. Knows no key of the language.
 
-Only ruamel.yaml's scanner and parser are used: its events are put together here, iteratively, with bounds, so that no
-tag is obeyed, no alias expanded and no depth reached that hurts (C12). Anchors, aliases, tags and second documents are
-mistakes.
+Only the scanner and parser of ruamel.yaml are used, and for plain lists not even these. Their events are composed here
+iteratively and within limits: no tag is obeyed, no alias expanded, no depth exhausts the stack (C12). Anchors, aliases,
+tags and further documents are mistakes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.cell.text.mistakes import MOST_MISTAKES, MisreadError, quote
+from ensemble_notebook.cell.text.plain_list import find_plain_items
 from ensemble_notebook.cell.text.source_text import Place, SourceText
 
 if TYPE_CHECKING:
@@ -96,6 +97,9 @@ class NodeComposer:
             MisreadError: too deep or too large.
             ruamel.yaml.error.YAMLError: (or worse) the text is no YAML.
         """
+        if not self._broken and (items := find_plain_items(self._text)) is not None:
+            self._add_plain_list(items)
+            return self.root
         documents = 0
         for event in self._parse_events():
             name = type(event).__name__
@@ -110,6 +114,15 @@ class NodeComposer:
             elif name in ("ScalarEvent", "AliasEvent"):
                 self._add(self._make_scalar(event) if name == "ScalarEvent" else self._refuse_alias(event))
         return self.root
+
+    def _add_plain_list(self, items: list[tuple[int, int]]) -> None:
+        """Compose what the parser would have found."""
+        locate, text = self._source.locate, self._text
+        node = ListNode(0, 0, locate(0, 0))
+        self._open.append(_OpenCollection(node))
+        for start, end in items:
+            self._add(ScalarNode(start, end, locate(start, end), text[start:end], is_plain=True))
+        self._finish(len(text))
 
     def _parse_events(self) -> Iterator[Event]:
         from ruamel.yaml import YAML

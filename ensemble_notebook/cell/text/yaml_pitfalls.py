@@ -1,7 +1,7 @@
-"""Why a text is no YAML, in words for people who did not want to learn YAML (C11).
+"""Explains why a text is not valid YAML, for people who have not learned YAML (C11).
 
-Takes the parser's error and the text, gives a message with its place, and, where the rest can still be read, which
-value to read as broken. Knows no key of the language.
+From the parser's error and the text it makes a message with a place and, if the rest can still be read, says which
+value to treat as broken. Knows no key of the language.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def _explain_block(source: SourceText, at: int, last: Node | None, problem: str)
 def _is_long_quote(source: SourceText, node: Node, line: int) -> bool:
     """A quoted text that began above this line and ended in it: most likely its own last quote is gone."""
     is_quoted = isinstance(node, ScalarNode | BrokenNode) and source.text[node.start : node.start + 1] in ("'", '"')
-    return is_quoted and node.place.line < line <= source.line_number(node.end)
+    return is_quoted and source.line_number(node.start) < line <= source.line_number(node.end)
 
 
 def _explain_after_value(source: SourceText, at: int, entry: LineParts) -> Pitfall:

@@ -10,7 +10,6 @@ from typing import Final
 
 from ensemble_notebook.cell.text.line_layout import LineParts
 from ensemble_notebook.cell.text.mistakes import MisreadError, MistakeReport
-from ensemble_notebook.cell.text.source_text import Place
 from ensemble_notebook.cell.text.yaml_nodes import MOST_CHARACTERS, Node, NodeComposer
 from ensemble_notebook.cell.text.yaml_pitfalls import Pitfall, describe_tab_indent, explain_error, find_unprintable
 
@@ -18,22 +17,30 @@ _MOST_ATTEMPTS: Final = 25
 _MOST_READ: Final = 400_000
 
 
-def read_tree(report: MistakeReport) -> Node | None:
-    """Read the tree of the reported source, or None when there is none; what is wrong has been reported."""
+def read_tree(report: MistakeReport, part: range | None = None) -> Node | None:
+    """Read the tree of the reported source, or None when there is none; what is wrong has been reported.
+
+    Args:
+        report: has the source, and gets the mistakes.
+        part: the offsets that are read; None for all.
+    """
     size = len(report.source.text)
     if size > MOST_CHARACTERS:
         message = f"this cell has {size:,} characters; {MOST_CHARACTERS:,} is the most."
-        report.add_mistake(Place(1, 1, 2), message, "Load large data in Python and use it as an input: {name}.")
+        report.add_mistake(report.source.top, message, "Load large data in Python and use it as an input: {name}.")
         return None
-    return _TreeReader(report).run(max(1, min(_MOST_ATTEMPTS, _MOST_READ // max(size, 1))))
+    return _TreeReader(report, part).run(max(1, min(_MOST_ATTEMPTS, _MOST_READ // max(size, 1))))
 
 
 class _TreeReader:
     """Attempts to read one text; what can't be read is overwritten, without moving anything, before the next."""
 
-    def __init__(self, report: MistakeReport) -> None:
+    def __init__(self, report: MistakeReport, part: range | None) -> None:
         self._report, self._source = report, report.source
         self._text = list(self._source.text)
+        if part is not None:  # what is not read is blank, so that everything keeps its place
+            blank = ["\n" if each == "\n" else " " for each in self._text]
+            self._text = blank[: part.start] + self._text[part.start : part.stop] + blank[part.stop :]
         self._broken: set[int] = set()
 
     def run(self, attempts: int) -> Node | None:

@@ -1,0 +1,197 @@
+"""Converts a crewAI project to a cell: its agents, its tasks and their order (C3, C32).
+
+Reads three files as text. Nothing of the project is imported or run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ensemble_notebook.cell.language.cell_schema import AGENT, CELL, TASK, SectionSchema
+from ensemble_notebook.cell.language.spellings import (
+    ASYNC_EXECUTION,
+    Spelling,
+    find_foreign_hint,
+    read_model_spelling,
+    read_spelling,
+)
+from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.reading.values import read_data
+from ensemble_notebook.cell.text.mistakes import MistakeReport
+from ensemble_notebook.cell.text.source_text import SourceText
+from ensemble_notebook.cell.text.text_file import read_text_file
+from ensemble_notebook.cell.text.yaml_nodes import MappingNode
+from ensemble_notebook.cell.text.yaml_tree import read_tree
+from ensemble_notebook.cell.writing.crewai_code import Fields, ProjectCode, read_crewai_code
+from ensemble_notebook.cell.writing.yaml_text import Block, BlockList, Comment, write_yaml
+from ensemble_notebook.domain.definitions.templates import find_variables
+from ensemble_notebook.errors import ValidationError
+from ensemble_notebook.models.model_spec import parse_spec
+
+_FILES: Final = ("agents.yaml", "tasks.yaml")
+_OBJECTS: Final = (
+    *(ValueKind.TOOLS, ValueKind.OBJECT, ValueKind.OBJECTS, ValueKind.FUNCTIONS),
+    *(ValueKind.OUTPUT_TYPE, ValueKind.PROMPT),
+)
+
+
+def write_crewai_cell(folder: Path, namespace: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Write the body of a cell that does what a project does, and what a person should know about it.
+
+    Args:
+        folder: with ``agents.yaml`` and ``tasks.yaml``, in itself, in ``config`` or in ``src/*/config``.
+        namespace: the notebook's variables; tools and classes that are not there become comments.
+
+    Raises:
+        ValidationError: the files are not there, or can't be read; a `CellError` names the line.
+    """
+    config = _find_config(folder)
+    source = next((each / "crew.py" for each in (config, config.parent) if (each / "crew.py").is_file()), None)
+    notes: list[str] = []
+    code = ProjectCode()
+    if source is None:
+        notes.append("There is no crew.py, so the tasks are taken to run one after the other.")
+    else:
+        code = read_crewai_code(source)
+        notes += [f"crew.py: {each} is left out: do what it does in a cell of Python." for each in code.others]
+    agents = _read_members(config / _FILES[0], AGENT, code.agents, namespace, notes)
+    tasks = _read_members(config / _FILES[1], TASK, code.tasks, namespace, notes)
+    fields, is_managed = dict(code.ensemble), code.ensemble.get("process") == "hierarchical"
+    order = fields.pop("tasks", None) or list(code.tasks)
+    if isinstance(order, str):
+        notes.append(f"crew.py: which tasks the crew has ({order}) can't be told: all are taken.")
+        order = []
+    tasks = _put_in_order(tasks, order, notes)
+    fields.pop("agents", None)
+    if is_managed:  # nobody else's work is the manager's
+        agents.pop(str(fields.get("manager_agent")), None)
+    memory = fields.pop("memory", False)
+    if memory not in (True, False):
+        notes.append(f"crew.py: 'memory' of the crew is left out: {memory}. A store is a variable, `memory: NAME`.")
+    elif memory:
+        tasks = {name: {**task, "memory": "crew"} for name, task in tasks.items()}
+        notes.append(
+            "crew.py: 'memory' of the crew is `memory: crew` on each task, which lasts for a run. To keep it, add "
+            "`memory: FILE.db` at the top."
+        )
+    top: dict[str, Any] = {}
+    for key, value in fields.items():
+        _add_field(top, key, value, CELL, namespace, notes, f"crew.py: {key!r} of the crew")
+    if not is_managed:
+        top.pop("workflow", None)
+    body: dict[str, Any] = {}
+    names = _list_variables(agents, tasks)
+    if names:
+        body["# inputs"] = Comment(f"needs {' '.join(f'-i {name}=...' for name in names)}")
+    if is_managed:
+        body |= {"workflow": top.pop("workflow"), "agents": Block(agents), "tasks": Block(tasks)}
+    else:
+        body |= {"agents": Block(agents), "tasks": BlockList({"name": name, **task} for name, task in tasks.items())}
+    return write_yaml(Block(body | top)), notes
+
+
+def _put_in_order(tasks: Mapping[str, Any], order: list[Any], notes: list[str]) -> dict[str, Any]:
+    """The tasks that the crew has, in its order; all of them as they are where crew.py names none."""
+    if not order or not all(name in tasks for name in order):
+        return dict(tasks)
+    others = [name for name in tasks if name not in order]
+    notes += [f"tasks.yaml: {name!r} is left out: the crew of crew.py does not have it." for name in others]
+    return {name: tasks[name] for name in order}
+
+
+def _find_config(folder: Path) -> Path:
+    there = folder.expanduser()
+    candidates = [there, there / "config", *sorted(there.glob("src/*/config"))]
+    found = [each for each in candidates if all((each / name).is_file() for name in _FILES)]
+    if not found:
+        message = f"{folder} has no {' and '.join(_FILES)}, neither in itself nor in config or src/*/config."
+        raise ValidationError(message)
+    return found[0]
+
+
+def _read_members(
+    file: Path,
+    schema: SectionSchema,
+    code: Mapping[str, Fields],
+    namespace: Mapping[str, Any],
+    notes: list[str],
+) -> dict[str, Any]:
+    """The agents or tasks of a file, with what crew.py says of each; what that says comes first."""
+    report = MistakeReport(SourceText("", read_text_file(file), file.name))
+    with report:
+        root = read_tree(report, report.source.parts[1])
+        if not isinstance(root, MappingNode):
+            report.add_mistake(report.source.top, f"there are no {schema.name}s here.", "Write `name:` and its keys.")
+            return {}
+        members = read_data(root, file.name)
+    found = {}
+    for name in (*members, *(each for each in code if each not in members)):
+        fields = members.get(name, {})
+        if not isinstance(fields, dict):
+            raise ValidationError(f"{file.name}: {name!r} is no mapping of keys to values.")
+        made: dict[str, Any] = {}
+        said = code.get(name, {})
+        for key, value in {**fields, **said}.items():
+            where = "crew.py" if key in said else file.name
+            _add_field(made, key, value, schema, namespace, notes, f"{where}: {key!r} of {name!r}")
+        found[name] = made
+    return found
+
+
+def _add_field(
+    made: dict[str, Any],
+    word: str,
+    value: Any,
+    schema: SectionSchema,
+    namespace: Mapping[str, Any],
+    notes: list[str],
+    label: str,
+) -> None:
+    """Add one key in the words of a cell; what has none is noted, what names objects becomes a comment."""
+    spelling = read_spelling(schema, word)
+    key = schema.keys.get(spelling.name)
+    if value is None or value == [] or (value is False and key is None):
+        return  # it says what holds without it
+    if (meant := _read_meant(spelling, value)) is not None:
+        made |= meant
+    elif key is None:
+        notes.append(f"{label} is left out. {find_foreign_hint(word) or 'A cell has no such key.'}")
+    elif key.kind in _OBJECTS:
+        names = value if isinstance(value, list) else [value]
+        if all(isinstance(name, str) and name in namespace for name in names):
+            made[key.name] = value
+        else:
+            shown = ", ".join(map(str, names))
+            made[f"# {key.name}"] = Comment(f"{key.name}: [{shown}]  (define it in a cell above)")
+    elif key.kind is ValueKind.MODEL and not _is_model(value, namespace):
+        made[f"# {key.name}"] = Comment(f"{key.name}: {value}  (name a model of this notebook)")
+        notes.append(f"{label} names no model here: {value!r}.")
+    else:
+        text = read_model_spelling(value) if key.kind is ValueKind.MODEL else value
+        made[key.name] = text.strip() if isinstance(text, str) else text
+
+
+def _read_meant(spelling: Spelling, value: Any) -> dict[str, Any] | None:
+    """What a word means whose value is another one in a cell; None for all other words."""
+    if spelling.name == ASYNC_EXECUTION:
+        return {ASYNC_EXECUTION: True} if value is True else {}
+    if spelling.word == "human_input":
+        return {"review": "after"} if value is True else {}
+    return {"rate_limit": f"{value}/min"} if spelling.word == "max_rpm" else None
+
+
+def _is_model(value: Any, namespace: Mapping[str, Any]) -> bool:
+    if not isinstance(value, str) or value in namespace:
+        return value in namespace if isinstance(value, str) else False
+    try:
+        parse_spec(read_model_spelling(value))
+    except ValidationError:
+        return False
+    return True
+
+
+def _list_variables(*groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    texts = [text for group in groups for fields in group.values() for text in fields.values() if isinstance(text, str)]
+    return list(dict.fromkeys(name for text in texts for name in find_variables(text)))

@@ -1,0 +1,193 @@
+"""Finds names for the objects of a definition: a variable, a dotted name, or their own (C4, C32).
+
+The inverse of `name_resolver`, which finds the same object by that name. Imports nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from keyword import iskeyword
+from typing import Any, Final
+
+from ensemble_notebook.cell.binding.imported_names import list_imported
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.item_list import Items, list_items
+from ensemble_notebook.domain.definitions.tool import RetrieverTool, human_input
+from ensemble_notebook.domain.value_text import is_table
+from ensemble_notebook.errors import Problem, ValidationError
+
+HUMAN_INPUT: Final = human_input.__name__
+
+_DOTTED: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+_OF_IPYTHON: Final = re.compile(r"_+(\d*|i+\d*|[iod]h|exit_code|ensemble)")
+
+
+class ObjectNames:
+    """Names for the objects of one definition.
+
+    Args:
+        namespace: the notebook's variables; None where they are not known: then functions and classes go by their own
+            names, and other objects have none.
+    """
+
+    def __init__(self, namespace: Mapping[str, Any] | None) -> None:
+        self._namespace = namespace
+        self._taken: dict[str, Any] = {}
+
+    def find(self, found: Any, label: str, owner: Any = None, field: str | None = None) -> str:
+        """Find the name of an object.
+
+        Args:
+            found: the object.
+            label: where it stands, for messages: ``handler of task 'gather'``.
+            owner: the definition that it belongs to.
+            field: of the owner.
+
+        Raises:
+            ValidationError: it has none; says where it stands and what to do.
+        """
+        if isinstance(found, RetrieverTool):
+            return self._find_retriever(found, label, owner, field)
+        name = self.look_up(found) or self._find_own_name(found)
+        if name is None:
+            raise self._refuse(found, label, owner, field)
+        if self._taken.setdefault(name, found) is not found and not _is_same(self._taken[name], found):
+            message = f"The {label} is another {name!r} than the one before it. Give them two names."
+            raise ValidationError(Problem(message, owner, field))
+        return name
+
+    def look_up(self, found: Any) -> str | None:
+        """Look up the variable that holds an object, or the dotted name that it was imported by; None without one."""
+        if found is human_input and self.get_value(HUMAN_INPUT, found) is found:
+            return HUMAN_INPUT
+        own = getattr(found, "__name__", None)
+        variables = list(self._list_variables(found))
+        if variables:
+            return own if own in variables else variables[0]
+        return next(self._list_paths(found), None)
+
+    def find_list(self, items: Sequence[Any]) -> tuple[str, int] | None:
+        """Find a variable that holds a list with which these tools begin, and how many they are; None without one."""
+        for name, value in (self._namespace or {}).items():
+            if isinstance(value, list | tuple) and value and _is_variable(name) and len(value) <= len(items):
+                pairs = enumerate(zip(value, items, strict=False), start=1)
+                if all(_is_item(item, tool, f"{name}_{number}") for number, (item, tool) in pairs):
+                    return name, len(value)
+        return None
+
+    def find_items(self, items: Items) -> str | None:
+        """Find a variable that holds a list or table with these items; None without one (E53)."""
+        return next((name for name, value in (self._namespace or {}).items() if _holds(name, value, items)), None)
+
+    def get_value(self, name: str, default: Any = None) -> Any:
+        """Get the value of a variable."""
+        return (self._namespace or {}).get(name, default)
+
+    def _list_variables(self, found: Any) -> list[str]:
+        """List the variables that hold an object, those without an underscore first."""
+        names = [name for name, value in list((self._namespace or {}).items()) if value is found and _is_variable(name)]
+        return sorted(names, key=lambda name: name.startswith("_"))
+
+    def _list_paths(self, found: Any) -> Iterator[str]:
+        """List the dotted names under which an object is found: as cells wrote it, of a variable, of its module."""
+        yield from (name for name in list_imported() if _is_same(self._follow(name), found))
+        if isinstance(found, EnsembleDefinition):
+            outputs = list((self._namespace or {}).items())
+            yield from (f"{name}.ensemble" for name, value in outputs if getattr(value, "ensemble", None) is found)
+        if isinstance(found, types.MethodType):
+            yield from (f"{name}.{found.__name__}" for name in self._list_variables(found.__self__))
+        module, name = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
+        path = f"{module}.{name}"
+        if module != "__main__" and _DOTTED.fullmatch(path) and _is_same(self._follow(path), found):
+            yield path
+
+    def _follow(self, path: str) -> Any:
+        """Follow a dotted name from a variable, or through what is imported already; None where it leads nowhere."""
+        first, _, rest = path.partition(".")
+        if first in (self._namespace or {}):
+            return _follow_parts(self.get_value(first), rest)
+        module = split_module(path)
+        return None if module is None else _follow_parts(sys.modules[module], path[len(module) + 1 :])
+
+    def _find_retriever(self, tool: RetrieverTool, label: str, owner: Any, field: str | None) -> str:
+        """Find the variable of a retriever; the model knows it by this name, so no other will do."""
+        if self.get_value(tool.name) is tool.retriever or self._namespace is None:
+            return tool.name
+        dotted = (each for each in list_imported() if each.rpartition(".")[2] == tool.name)
+        if name := next((each for each in dotted if self._follow(each) is tool.retriever), None):
+            return name
+        message = (
+            f"The {label} is a retriever that models know as {tool.name!r}, and no variable of this name holds it."
+        )
+        raise ValidationError(Problem(f"{message} Bind it to {tool.name!r}.", owner, field))
+
+    def _find_own_name(self, found: Any) -> str | None:
+        """Find the name that a function or class has by itself, where the variables are not known."""
+        name = getattr(found, "__name__", None) if _is_named(found) else None
+        is_usable = isinstance(name, str) and _is_variable(name) and self._namespace is None
+        return name if is_usable else None
+
+    def _refuse(self, found: Any, label: str, owner: Any, field: str | None) -> ValidationError:
+        kind = "a lambda" if getattr(found, "__name__", "") == "<lambda>" else _describe(found)
+        how = (
+            "Bind it to a variable, and give the namespace that has it: ensemble.to_yaml(namespace=globals())."
+            if self._namespace is None
+            else "Bind it to a variable of this notebook, and use that."
+        )
+        return ValidationError(Problem(f"The {label} is {kind}, which has no name here. {how}", owner, field))
+
+
+def _describe(found: Any) -> str:
+    name = getattr(found, "__name__", None)
+    if _is_named(found) and isinstance(name, str):
+        return f"{'the class' if isinstance(found, type) else 'the function'} {name!r}"
+    return f"an object of type {type(found).__name__}"
+
+
+def _is_named(found: Any) -> bool:
+    """True for what `def` and `class` make, which have a name of their own."""
+    return isinstance(found, types.FunctionType | types.BuiltinFunctionType | type)
+
+
+def _is_variable(name: Any) -> bool:
+    """Whether a cell can name this variable."""
+    return isinstance(name, str) and name.isidentifier() and not iskeyword(name) and not _OF_IPYTHON.fullmatch(name)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """The same object; of methods, which are made at each look, the same of the same."""
+    is_method = isinstance(one, types.MethodType | types.BuiltinMethodType) and type(one) is type(other)
+    return one is other or (is_method and one == other)
+
+
+def _holds(name: str, value: Any, items: Items) -> bool:
+    """Whether a variable has exactly these items."""
+    is_list = isinstance(value, list | tuple) or is_table(value)
+    if not is_list or not _is_variable(name) or len(value) != len(items):
+        return False
+    try:
+        return bool(list_items(value) == items)
+    except Exception:  # noqa: BLE001 - whatever items raise that are compared
+        return False
+
+
+def _is_item(item: Any, tool: Any, name: str) -> bool:
+    if isinstance(tool, RetrieverTool) and not isinstance(item, RetrieverTool):
+        return tool.retriever is item and tool.name == name
+    return item is tool
+
+
+def _follow_parts(found: Any, path: str) -> Any:
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def split_module(path: str) -> str | None:
+    """Split off the longest beginning of a dotted name that is an imported module; None where there is none."""
+    parts = path.split(".")
+    candidates = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
+    return next((each for each in candidates if each in sys.modules), None)

@@ -1,0 +1,294 @@
+"""Writes an ensemble as Python source that makes an equal one (C32).
+
+It goes by the types of values, so that a new field needs no code here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from enum import Enum
+from keyword import iskeyword
+from typing import Any, Final
+
+from ensemble_notebook.cell.language import cell_schema
+from ensemble_notebook.cell.writing.object_names import ObjectNames, split_module
+from ensemble_notebook.cell.writing.python_layout import Call, Code, write_import, write_statement
+from ensemble_notebook.cell.writing.written_fields import list_written
+from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.condition import Condition
+from ensemble_notebook.domain.definitions.definition import Definition
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.pattern_search import write_pattern
+from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
+from ensemble_notebook.domain.definitions.review import Review
+from ensemble_notebook.domain.definitions.task import STOCK_EXPECTED_OUTPUT, Task
+from ensemble_notebook.domain.outputs.secrets import has_secret
+from ensemble_notebook.domain.planning.agent_derivation import make_role_slug
+from ensemble_notebook.domain.planning.execution_plan import list_task_predecessors, sort_topologically
+from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.domain.planning.team import list_agents
+from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
+from ensemble_notebook.errors import Problem, ValidationError
+
+_PACKAGE: Final = "ensemble_notebook"
+_MEMBERS: Final = (Agent, Task, Phase)
+_PLACED: Final = {RateLimit: ("requests", "period"), Review: ("timing",), PhaseReview: ("by",)}
+"""The fields that stand without their names."""
+_SCHEMAS: Final = {schema.definition: schema for schema in cell_schema.SCHEMAS if schema.definition is not None}
+
+
+def write_python(ensemble: EnsembleDefinition, namespace: Mapping[str, Any], name: str) -> str:
+    """Write the source that makes an equal ensemble where the variables of `namespace` are.
+
+    Args:
+        ensemble: a valid one.
+        namespace: the notebook's variables.
+        name: of the variable that gets the ensemble.
+
+    Raises:
+        ValidationError: it can't run, or holds an object without a name, or a key. Names the place.
+    """
+    draft = _PythonWriter(ensemble, namespace, name)
+    draft.write()  # which tells the modules, so that no variable is called like one of them
+    text = _PythonWriter(ensemble, namespace, name, draft.modules).write()
+    if has_secret(text):
+        message = "This ensemble holds what looks like a key, and keys never stand in code that is shared."
+        raise ValidationError(f"{message} Put it into an environment variable.")
+    return text
+
+
+class _PythonWriter:
+    """Writes one ensemble."""
+
+    def __init__(
+        self, ensemble: EnsembleDefinition, namespace: Mapping[str, Any], name: str, modules: Iterable[str] = ()
+    ) -> None:
+        check_ensemble(ensemble)
+        self._ensemble, self._namespace, self._name = ensemble, namespace, name
+        self._graph = build_graph(ensemble)
+        self._names = ObjectNames(namespace)
+        self._classes: set[str] = {"Ensemble"}
+        self.modules: set[str] = set()
+        self._variables: dict[int, str] = {}
+        self._taken = {
+            *(each.partition(".")[0] for each in modules),
+            name,
+            *dir(builtins),
+            *(each for each in dir(sys.modules[_PACKAGE]) if each[:1] != "_"),
+        }
+        self._statements: list[str] = []
+        self._task_names = {id(node.task): node.name for node in self._graph.tasks}
+        self._tasks = {node.name: node.task for node in self._graph.tasks}
+        self._limits = Counter(id(each) for each in self._list_limits())
+
+    def write(self) -> str:
+        """The whole source."""
+        self._define_members()
+        made = self._write_definition(self._ensemble, "the ensemble")
+        self._statements.append(write_statement(self._name, made))
+        head = [*self._write_imports(), write_import(_PACKAGE, sorted(self._classes))]
+        return "\n".join([*head, "", *self._statements]) + "\n"
+
+    def _write_imports(self) -> Iterator[str]:
+        standard = sorted(each for each in self.modules if each.partition(".")[0] in sys.stdlib_module_names)
+        others = sorted(self.modules - set(standard))
+        for group in (standard, others):
+            yield from (f"import {each}" for each in group)
+            if group:
+                yield ""
+
+    # members, each in a variable
+
+    def _define_members(self) -> None:
+        """Define agents, then tasks: in the order of the ensemble, where none refers to a later one."""
+        nodes = self._graph.tasks
+        for agent in list_agents(self._ensemble, self._graph):
+            self._refer(agent)
+        edges = [list_task_predecessors(node) for node in nodes]
+        has_order = all(other < index for index, others in enumerate(edges) for other in others)
+        for index in range(len(nodes)) if has_order else sort_topologically(edges):
+            self._refer(nodes[index].task)
+
+    def _refer(self, member: Agent | Task | Phase) -> Code:
+        """Refer to a member by its variable, which is defined before it is used."""
+        if id(member) not in self._variables:
+            label = self._label(member)
+            made = self._write_definition(member, label)
+            variable = self._choose_variable(member)
+            self._variables[id(member)] = variable
+            self._statements.append(write_statement(variable, made))
+        return Code(self._variables[id(member)])
+
+    def _label(self, member: Definition) -> str:
+        if isinstance(member, Task):
+            return f"task {self._task_names.get(id(member), member.name)!r}"
+        return f"agent {member.role!r}" if isinstance(member, Agent) else f"phase {getattr(member, 'name', '')!r}"
+
+    def _choose_variable(self, member: Definition) -> str:
+        """Choose a name from role or name; what is in the notebook already keeps its own."""
+        kind = type(member).__name__.lower()
+        text = member.role if isinstance(member, Agent) else getattr(member, "name", None)
+        text = text or self._task_names.get(id(member)) or ("review" if isinstance(member, Task) else kind)
+        slug = make_role_slug(text) if isinstance(text, str) else kind
+        slug = f"{kind}_{slug}" if not slug.isidentifier() or iskeyword(slug) else slug
+        long = slug if slug.endswith(kind) else f"{slug}_{kind}"
+        candidates = itertools.chain([slug, long], (f"{slug}_{number}" for number in itertools.count(2)))
+        found = next(each for each in candidates if self._is_free(each, type(member)))
+        self._taken.add(found)
+        return found
+
+    def _is_free(self, name: str, kind: type) -> bool:
+        """Whether a name can be given: nothing else has it, but for what an earlier run of such source has left."""
+        return name not in self._taken and (name not in self._namespace or type(self._namespace[name]) is kind)
+
+    # definitions
+
+    def _write_definition(self, definition: Definition, label: str) -> Call:
+        """Write the call that makes a definition, with what differs from the defaults."""
+        kind = next(each for each in _SCHEMAS if isinstance(definition, each))
+        word = "Ensemble" if kind is EnsembleDefinition else kind.__name__
+        self._classes.add(word)
+        fields = {
+            key.name: self._write(getattr(definition, key.name), definition, key.name, label)
+            for key, _ in list_written(definition, _SCHEMAS[kind])
+        }
+        if isinstance(definition, Phase):
+            fields = {"name": definition.name, **fields}
+        if isinstance(definition, Agent):
+            fields = {"role": definition.role, "goal": definition.goal, **fields}
+        if isinstance(definition, Task):
+            return self._write_task(definition, fields)
+        if isinstance(definition, Condition):
+            return Call(word, (self._refer(self._find_task(definition.source)),), fields)
+        if isinstance(definition, RateLimit):
+            fields = {name: int(each) if each == int(each) else each for name, each in fields.items()}
+        if isinstance(definition, Budget) and definition.is_shared:
+            message = f"The budget of {label} is shared with other runs. Bind it to a variable of this notebook."
+            raise ValidationError(Problem(message, definition, "is_shared"))
+        placed = tuple(fields.pop(name) for name in _PLACED.get(kind, ()) if name in fields)
+        return Call(word, placed, fields)
+
+    def _write_task(self, task: Task, fields: dict[str, Any]) -> Call:
+        if task.expected_output == STOCK_EXPECTED_OUTPUT:
+            description = fields.pop("description")
+            return Call("Task.of", (description,), fields)
+        return Call("Task", (), fields)
+
+    def _find_task(self, reference: Any) -> Task:
+        return reference if isinstance(reference, Task) else self._tasks[reference]
+
+    # values
+
+    def _write(self, value: Any, owner: Definition, field: str, label: str) -> Any:
+        if field in ("context", "after"):
+            return [self._refer(each) for each in self._follow(value, field)]
+        if field == "for_each":
+            return self._write_item_source(value, owner, label)
+        if isinstance(value, _MEMBERS):
+            return self._refer(value)
+        if isinstance(value, RateLimit | Budget):
+            return self._write_limit(value, f"{field} of {label}")
+        if isinstance(value, Definition) and field != "ensemble":
+            return self._write_definition(value, label)
+        if isinstance(value, str | int | float | type(None) | Decimal | Enum | re.Pattern):
+            return _write_scalar(value)
+        if field == "tools":
+            return self._write_tools(value, owner, label)
+        if type(value) in (list, tuple) or (isinstance(value, Mapping) and self._names.look_up(value) is None):
+            return self._write_items(value, owner, field, label)
+        return self._write_object(value, owner, field, label)
+
+    def _write_items(self, value: Any, owner: Definition, field: str, label: str) -> Any:
+        if isinstance(value, Mapping):
+            return {name: self._write(each, owner, "", f"{field} of {label}") for name, each in value.items()}
+        return [self._write(each, owner, field, label) for each in value]
+
+    def _write_item_source(self, value: Any, owner: Definition, label: str) -> Any:
+        """Write whose items a task runs for: a task, an input, a variable, or the items themselves (E53)."""
+        if isinstance(value, Task) or (isinstance(value, str) and value in self._tasks):
+            return self._refer(self._find_task(value))
+        if isinstance(value, str):
+            return value
+        name = self._names.find_items(value)
+        return self._write_items(list(value), owner, "", f"for_each of {label}") if name is None else Code(name)
+
+    def _follow(self, references: Sequence[Any], field: str) -> Iterator[Any]:
+        phases = {phase.name: phase for phase in self._ensemble.phases}
+        for each in references:
+            if field == "context":
+                yield self._find_task(each)
+            else:
+                yield phases[each] if isinstance(each, str) else each
+
+    def _write_tools(self, tools: Sequence[Any], owner: Definition, label: str) -> list[Any]:
+        found: list[Any] = []
+        left = list(tools)
+        while left:
+            bundle = None if self._names.look_up(left[0]) is not None else self._names.find_list(left)
+            found.append(Code(f"*{bundle[0]}") if bundle else self._write_object(left[0], owner, "tools", label))
+            del left[: bundle[1] if bundle else 1]
+        return found
+
+    def _write_object(self, value: Any, owner: Definition, field: str, label: str) -> Any:
+        """Write the name of an object; one of our own stores and exporters without a name is made anew."""
+        from ensemble_notebook.memory.in_memory_store import InMemoryStore
+        from ensemble_notebook.memory.retention import Retention
+        from ensemble_notebook.memory.sqlite_memory import SqliteMemory
+        from ensemble_notebook.trace.exporters import JsonTraceExporter
+
+        if self._names.look_up(value) is None:
+            is_plain = getattr(value, "retention", None) == Retention()
+            if type(value) is JsonTraceExporter or (type(value) is SqliteMemory and is_plain):
+                return self._make(type(value), str(value.path))
+            if type(value) is InMemoryStore and is_plain:
+                return self._make(InMemoryStore)
+        name = self._names.find(value, f"{field} of {label}".removeprefix(" of "), owner, field or None)
+        first = name.partition(".")[0]
+        if first != name and first not in self._namespace and (module := split_module(name)) is not None:
+            self.modules.add(module)
+        elif name == "human_input" and name not in self._namespace:
+            self._classes.add(name)
+        return Code(name)
+
+    def _make(self, kind: type, *arguments: Any) -> Call:
+        self._classes.add(kind.__name__)
+        return Call(kind.__name__, arguments)
+
+    # limits: what several hold is one object
+
+    def _write_limit(self, limit: RateLimit | Budget, label: str) -> Any:
+        if (name := self._names.look_up(limit)) is not None:
+            return Code(name)
+        made = self._write_definition(limit, label)
+        if self._limits[id(limit)] < 2:
+            return made
+        if id(limit) not in self._variables:
+            stem = "rate_limit" if isinstance(limit, RateLimit) else "budget"
+            numbered = (f"{stem}_{number}" for number in itertools.count(2))
+            variable = next(each for each in itertools.chain([stem], numbered) if self._is_free(each, type(limit)))
+            self._taken.add(variable)
+            self._variables[id(limit)] = variable
+            self._statements.append(write_statement(variable, made))
+        return Code(self._variables[id(limit)])
+
+    def _list_limits(self) -> Iterator[RateLimit]:
+        tasks = [node.task for node in self._graph.all_tasks]
+        agents = [*list_agents(self._ensemble, self._graph), *(task.fallback for task in tasks)]
+        holders = [self._ensemble, *tasks, *dict.fromkeys(agents)]
+        return (each.rate_limit for each in holders if each is not None and each.rate_limit is not None)
+
+
+def _write_scalar(value: Any) -> Any:
+    """Write what is a text, a number, a flag or None to Python, as our constructors take it."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return write_pattern(value) if isinstance(value, re.Pattern) else value

@@ -1,0 +1,323 @@
+"""Writes the values of a section as plain data: the inverse of `value_binder`.
+
+Every kind of value has a writer here, or in `cell_writer` if it refers to members of the cell; a test checks that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from ensemble_notebook.cell.language import cell_schema
+from ensemble_notebook.cell.language.amounts import AmountError, read_budget, read_rate
+from ensemble_notebook.cell.language.cell_schema import Key, SectionSchema
+from ensemble_notebook.cell.language.vocabulary import ValueKind
+from ensemble_notebook.cell.writing.object_names import ObjectNames
+from ensemble_notebook.cell.writing.type_writer import write_output_type
+from ensemble_notebook.cell.writing.written_fields import list_written
+from ensemble_notebook.cell.writing.yaml_text import Digits
+from ensemble_notebook.domain.definitions.definition import Definition
+from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
+from ensemble_notebook.domain.definitions.review import Review
+from ensemble_notebook.domain.outputs.secrets import has_secret
+from ensemble_notebook.errors import Problem, ValidationError
+
+_UNITS: Final = {1.0: "s", 60.0: "min", 3600.0: "h", 86400.0: "day"}
+_SIGNS: Final = {"USD": "$", "EUR": "€", "GBP": "£"}
+_SCALARS: Final = (str, int, float, bool, type(None))
+_LONGEST_NUMBER: Final = 30
+_BUILT_IN_MODELS: Final = ("local", "scripted")
+_STORE_ENDINGS: Final = (".db", ".sqlite", ".sqlite3")
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where a value stands: the label of its section, the definition, and the key."""
+
+    label: str
+    owner: Definition
+    key: Key
+
+    @property
+    def shown(self) -> str:
+        """In words: ``handler of task 'gather'``."""
+        return f"{self.key.name} of {self.label}"
+
+    def refuse(self, message: str) -> ValidationError:
+        """Make the error of a value that can't be written."""
+        return ValidationError(Problem(message, self.owner, self.key.name))
+
+
+ValueWriter = Callable[[Any, Spot], Any]
+
+
+class SectionWriter:
+    """Writes sections.
+
+    Args:
+        names: finds the names of objects.
+        currency: of the prices, which amounts of money are in.
+
+    Attributes:
+        writers: how each kind of value is written.
+    """
+
+    def __init__(self, names: ObjectNames, currency: str) -> None:
+        self.names, self._currency = names, currency
+        self._limits: dict[int, str] = {}
+        self.writers: Mapping[ValueKind, ValueWriter] = {
+            **dict.fromkeys((ValueKind.TEXT, ValueKind.SCALAR), self._write_text),
+            **dict.fromkeys((ValueKind.FLAG, ValueKind.NUMBER, ValueKind.WHOLE, ValueKind.SHARE), _keep),
+            ValueKind.SECONDS: _write_seconds,
+            ValueKind.CHOICE: _write_choice,
+            ValueKind.TEXTS: self.write_data,
+            ValueKind.EXTRAS: self.write_data,
+            ValueKind.INPUTS: self.write_data,
+            **dict.fromkeys((ValueKind.PRICE, ValueKind.AMOUNT), _write_decimal),
+            **dict.fromkeys((ValueKind.OBJECT, ValueKind.PROMPT, ValueKind.ENSEMBLE), self._write_object),
+            **dict.fromkeys((ValueKind.OBJECTS, ValueKind.FUNCTIONS), self._write_objects),
+            ValueKind.TOOLS: self._write_tools,
+            ValueKind.MODEL: self._write_model,
+            ValueKind.OUTPUT_TYPE: self._write_output_type,
+            ValueKind.COST: self._write_part,
+            ValueKind.CONSTRAINTS: self._write_part,
+            ValueKind.RATE: self._write_rate,
+            ValueKind.BUDGET: self._write_budget,
+            ValueKind.REVIEW: self._write_reviews,
+            ValueKind.MEMORIES: self._write_scopes,
+            ValueKind.STORE: self._write_store,
+            ValueKind.EXPORTER: self._write_exporter,
+        }
+
+    def write_section(
+        self, definition: Definition, schema: SectionSchema, label: str, leave_out: Iterable[str] = ()
+    ) -> dict[str, Any]:
+        """Write the fields of a definition that differ from their defaults, each under its shortest word."""
+        short = {name: word for word, name in schema.short_words.items()}
+        left_out = frozenset(leave_out)
+        return {
+            short.get(key.name, key.name): self.write_value(value, Spot(label, definition, key))
+            for key, value in list_written(definition, schema)
+            if key.name not in left_out
+        }
+
+    def write_value(self, value: Any, spot: Spot) -> Any:
+        """Write one value; None where it is the explicit one of its key."""
+        return None if value is None else self.writers[spot.key.kind](value, spot)
+
+    # plain values
+
+    def _write_text(self, value: Any, spot: Spot) -> Any:
+        text = value.pattern if hasattr(value, "pattern") else value
+        if isinstance(text, str):
+            _check_text(text, spot)
+        return text
+
+    def write_data(self, value: Any, spot: Spot) -> Any:
+        """Write texts, numbers, flags, lists and mappings as they are.
+
+        Raises:
+            ValidationError: something else is in it.
+        """
+        if isinstance(value, Mapping) and all(type(name) is str for name in value):
+            return {name: self.write_data(each, spot) for name, each in value.items()}
+        if type(value) is list:
+            return [self.write_data(each, spot) for each in value]
+        if type(value) not in _SCALARS:
+            raise spot.refuse(
+                f"The {spot.shown} holds an object of type {type(value).__name__}, and a cell holds data."
+            )
+        if isinstance(value, str):
+            _check_text(value, spot)
+        return value
+
+    # objects of the notebook
+
+    def _name(self, value: Any, spot: Spot) -> str:
+        return self.names.find(value, spot.shown, spot.owner, spot.key.name)
+
+    def _write_object(self, value: Any, spot: Spot) -> str:
+        return self._name(value, spot)
+
+    def _write_objects(self, value: Sequence[Any], spot: Spot) -> Any:
+        return write_names([self._name(each, spot) for each in value], spot)
+
+    def _write_tools(self, value: Sequence[Any], spot: Spot) -> Any:
+        """Write tools by their names; those without one may be the items of a list that has one (C6a)."""
+        found, left = [], list(value)
+        while left:
+            known = self.names.look_up(left[0])
+            bundle = None if known is not None else self.names.find_list(left)
+            name, count = bundle or (self._name(left[0], spot), 1)
+            found.append(name)
+            del left[:count]
+        return write_names(found, spot)
+
+    def _write_model(self, value: Any, spot: Spot) -> Any:
+        if isinstance(value, str):
+            _check_text(value, spot)
+            return value
+        if isinstance(value, Mapping):
+            return self._write_model_mapping(value, spot)
+        name = self._name(value, spot)
+        if name in _BUILT_IN_MODELS:
+            message = f"The {spot.shown} is in a variable {name!r}, and in a cell that word is a model of its own."
+            raise spot.refuse(f"{message} Bind it to another name.")
+        return name
+
+    def _write_model_mapping(self, value: Mapping[str, Any], spot: Spot) -> dict[str, Any]:
+        keys = cell_schema.MODEL.keys
+        if unknown := [name for name in value if name not in keys]:
+            raise spot.refuse(f"The {spot.shown} has {unknown[0]!r}, which a model in a cell has not.")
+        return {name: self.write_data(each, spot) for name, each in value.items()}
+
+    def _write_output_type(self, value: Any, spot: Spot) -> Any:
+        if not isinstance(value, Mapping):
+            return self._name(value, spot)
+        if (name := self.names.look_up(value)) is not None:
+            return name
+        written = write_output_type(value)
+        if written is None:
+            message = f"The {spot.shown} is a JSON schema that a cell would not take as it is."
+            raise spot.refuse(f"{message} Bind it to a variable, and give the namespace that has it.")
+        return written
+
+    # parts with keys of their own
+
+    def _write_part(self, value: Definition, spot: Spot) -> dict[str, Any]:
+        schema = next(each for each in cell_schema.SCHEMAS if each.definition is type(value))
+        return self.write_section(value, schema, f"{spot.key.name} of {spot.label}")
+
+    def _write_rate(self, value: RateLimit, spot: Spot) -> Any:
+        if (name := self._name_limit(value, spot)) is not None:
+            return name
+        written = self._write_part(value, spot)
+        text = f"{value.requests}/{_UNITS.get(value.period)}"
+        try:
+            is_short = "wait_timeout" not in written and read_rate(text) == {
+                "requests": value.requests,
+                "period": value.period,
+            }
+        except AmountError:
+            return written
+        return text if is_short else written
+
+    def _write_budget(self, value: Budget, spot: Spot) -> Any:
+        if (name := self._name_limit(value, spot)) is not None:
+            return name
+        if value.is_shared:
+            message = f"The {spot.shown} is shared with other runs, so a cell has to name its variable."
+            raise spot.refuse(f"{message} Bind it to one, and give the namespace that has it.")
+        written = self._write_part(value, spot)
+        if written.keys() - value.limits.keys():
+            return written
+        text = ", ".join(self._write_limit(name, limit) for name, limit in value.limits.items())
+        try:
+            found = read_budget(text)
+        except AmountError:
+            return written
+        limits = {name: Decimal(found[name]) if name in found else None for name in value.limits}
+        is_same = limits == {name: Decimal(limit) for name, limit in value.limits.items()}
+        return text if is_same and found.get("currency", self._currency) == self._currency else written
+
+    def _write_limit(self, name: str, limit: Decimal | int) -> str:
+        if name == "max_cost":
+            sign = _SIGNS.get(self._currency)
+            return f"{sign}{limit:f}" if sign else f"{limit:f} {self._currency}"
+        count = f"{int(limit) // 1000}k" if int(limit) % 1000 == 0 else str(limit)
+        return f"{count} {'tokens' if name == 'max_tokens' else 'calls'}"
+
+    def _name_limit(self, value: RateLimit | Budget, spot: Spot) -> str | None:
+        """Find the variable of a limit. One that several hold is one for all of them, so it needs one."""
+        name = self.names.look_up(value)
+        if name is None and (first := self._limits.get(id(value))) is not None:
+            message = f"The {spot.shown} is the same object as the {first}, and in a cell they would be two."
+            raise spot.refuse(f"{message} Bind it to a variable, and give the namespace that has it.")
+        self._limits[id(value)] = spot.shown
+        return name
+
+    def _write_reviews(self, value: Sequence[Review], spot: Spot) -> Any:
+        gates = [self._write_part(each, spot) for each in value]
+        short = [
+            gate if gate.keys() - {"timing"} else each.timing.value for gate, each in zip(gates, value, strict=True)
+        ]
+        return short[0] if len(short) == 1 else short
+
+    def _write_scopes(self, value: Sequence[str], spot: Spot) -> Any:
+        for each in value:
+            _check_text(each, spot)
+        return write_names(list(value), spot)
+
+    # files
+
+    def _write_store(self, value: Any, spot: Spot) -> Any:
+        from ensemble_notebook.memory.in_memory_store import InMemoryStore
+        from ensemble_notebook.memory.retention import Retention
+        from ensemble_notebook.memory.sqlite_memory import SqliteMemory
+
+        if self.names.look_up(value) is None and getattr(value, "retention", None) == Retention():
+            if type(value) is SqliteMemory:
+                return _write_path(value.path, _STORE_ENDINGS)
+            if type(value) is InMemoryStore:
+                return True
+        return self._name(value, spot)
+
+    def _write_exporter(self, value: Any, spot: Spot) -> str:
+        from ensemble_notebook.trace.exporters import JsonTraceExporter
+
+        if type(value) is JsonTraceExporter and self.names.look_up(value) is None:
+            return str(value.path) if value.path.suffix == ".json" else f"{value.path}/"
+        return self._name(value, spot)
+
+
+def write_names(names: list[str], spot: Spot) -> Any:
+    """Write names: a single one stands alone (C6a).
+
+    Raises:
+        ValidationError: one stands twice, which a cell does not take.
+    """
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise spot.refuse(f"The {spot.shown} has {repeated!r} twice, and a cell takes it once.")
+    return names[0] if len(names) == 1 and "," not in names[0] else names
+
+
+def _check_text(text: str, spot: Spot) -> None:
+    """Refuse what can't stand in a cell.
+
+    Raises:
+        ValidationError: the text holds a key, or half of a character.
+    """
+    if has_secret(text):
+        message = f"The {spot.shown} holds what looks like a key, and keys never stand in a cell."
+        raise spot.refuse(f"{message} Put it into an environment variable.")
+    if any("\ud800" <= each <= "\udfff" for each in text):
+        raise spot.refuse(f"The {spot.shown} holds half of a character (a lone surrogate), which no cell can hold.")
+
+
+def _write_path(path: Path, endings: tuple[str, ...]) -> str:
+    """Write the path of a file: below the working folder, relative to it."""
+    here = Path.cwd()
+    text = (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
+    return text if "/" in text or text.endswith(endings) else f"./{text}"
+
+
+def _write_seconds(value: float, _: Spot) -> float:
+    return int(value) if value == int(value) else value
+
+
+def _write_choice(value: Any, _: Spot) -> str:
+    return str(value.value if isinstance(value, Enum) else value)
+
+
+def _write_decimal(value: Decimal, _: Spot) -> Digits:
+    text = f"{value:f}"
+    return Digits(text if len(text) <= _LONGEST_NUMBER else str(value))
+
+
+def _keep(value: Any, _: Spot) -> Any:
+    return value
