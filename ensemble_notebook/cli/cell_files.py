@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ensemble_notebook.cell.language.options import MAGIC, RUN_OPTIONS, Options, parse_options
+from ensemble_notebook.cell.language.options import RUN_OPTIONS, Options
 from ensemble_notebook.cell.language.remedies import use_cell_words
 from ensemble_notebook.cli.run_progress import ask, remove_unprintable, report_event, say
 from ensemble_notebook.domain.definitions.enums import CaptureMode
@@ -16,6 +16,7 @@ from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationEr
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.cell import Cell
+    from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
 
 STDIN: Final = "-"
@@ -36,14 +37,7 @@ def run_file(arguments: Namespace) -> None:
         review_handler=ensemble.review_handler or ask,
     )
     try:
-        output = watched.run(
-            cell.inputs,
-            timeout=options.timeout,
-            record=options.record,
-            replay=options.replay,
-            replay_tools=options.replay_tools,
-            pace=options.pace,
-        )
+        output = _run(watched, cell, options)
     except (EnsembleError, RunInterrupted) as error:
         use_cell_words(error)
         if error.output is not None:
@@ -59,6 +53,34 @@ def run_file(arguments: Namespace) -> None:
         say("The answer is not shown, since capture mode metadata keeps no text. -o FILE writes it to a file.")
     else:
         print(f"\n{remove_unprintable(output.raw)}")
+
+
+def _run(ensemble: Ensemble, cell: Cell, options: Options) -> EnsembleOutput:
+    """Run to the end. An interrupt is a call that stops the run; a second one ends the wait for it.
+
+    Raises:
+        EnsembleError, RunInterrupted: as `Ensemble.run`.
+    """
+    from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
+
+    with InterruptGuard() as guard:
+        handle = ensemble.start(
+            cell.inputs,
+            timeout=options.timeout,
+            record=options.record,
+            replay=options.replay,
+            replay_tools=options.replay_tools,
+            pace=options.pace,
+            reuse=options.reuse,
+            only=options.only,
+        )
+        guard.call(handle.cancel)
+        try:
+            return handle.result()
+        except RunInterrupted:
+            raise
+        except KeyboardInterrupt:
+            return handle.interrupted()
 
 
 def validate_file(arguments: Namespace) -> None:
@@ -77,26 +99,22 @@ def validate_file(arguments: Namespace) -> None:
 
 def _read(arguments: Namespace, *, needs_inputs: bool) -> tuple[Cell, Options]:
     """The cell of a file; the options on its first line count where the command line does not say otherwise."""
+    from ensemble_notebook.cell.cell_file import read_cell_file, split_cell
     from ensemble_notebook.cell.cell_reader import read_cell
 
-    try:
-        text = sys.stdin.read() if arguments.file == STDIN else Path(arguments.file).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValidationError(f"{arguments.file} can't be read: {error}") from error
-    first, _, rest = text.partition("\n")
-    options = Options()
-    if first.startswith(MAGIC):
-        options = parse_options(first.removeprefix(MAGIC))
-        text = f"\n{rest}"  # the line stays, so that mistakes have the numbers of the file's lines
-    given = {name: getattr(arguments, name) for name in RUN_OPTIONS}
+    kept = split_cell(sys.stdin.read()) if arguments.file == STDIN else read_cell_file(Path(arguments.file))
+    if kept.options.map is not None:
+        raise ValidationError(f"--map {kept.options.map} names a variable of a notebook, and there is none here.")
+    given = {name: getattr(arguments, name, None) for name in RUN_OPTIONS}
     options = replace(
-        options,
-        inputs={**options.inputs, **(arguments.inputs or {})},
+        kept.options,
+        inputs={**kept.options.inputs, **(arguments.inputs or {})},
         **{name: value for name, value in given.items() if value is not None},
     )
-    cell = read_cell(text, overrides=options.overrides, needs_inputs=needs_inputs)
+    body, file = ("", kept) if kept.name else (kept.body, None)
+    cell = read_cell(body, overrides=options.overrides, needs_inputs=needs_inputs, file=file)
     for notice in cell.notices:
-        say(f"line {notice.line}: {notice.message}")
+        say(f"{notice.where}: {notice.message}")
     return cell, options
 
 

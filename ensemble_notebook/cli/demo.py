@@ -37,8 +37,12 @@ def demo(folder: Path | None, *, opens: bool) -> None:
     notebook = _execute(find_package_file("notebooks") / NOTEBOOK, result)
     print(f"\nThe notebook with its results is {result}\n")
     print(format_task_table(notebook))
-    if opens and _has_display():
+    if not opens:
+        return
+    if _has_display():
         _open(result)
+    else:
+        print(f"\nThere is no display here to open it on. In JupyterLab: {sys.executable} -m jupyter lab {result}")
 
 
 def format_task_table(notebook: NotebookNode) -> str:
@@ -82,10 +86,12 @@ def _execute(source: Path, result: Path) -> NotebookNode:
 
 
 def _find_task_rows(notebook: NotebookNode) -> Iterator[tuple[str, str, str]]:
+    from ensemble_notebook.trace.timeline.column_reader import read_rows
+
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
             trace = output.get("data", {}).get("application/vnd.ensemble.trace+json")
-            for row in (trace or {}).get("rows", ()):
+            for row in read_rows(trace) if trace else ():
                 if row["kind"] == "task" and row.get("end_ms") is not None:
                     tokens = [row.get("input_tokens"), row.get("output_tokens")]
                     known = [number for number in tokens if number is not None]

@@ -68,9 +68,11 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands.add_parser("demo", help="run the first notebook on the local model, and open it"))
     _add_run(commands.add_parser("run", help="run a cell that is in a file"))
     _add_validate(commands.add_parser("validate", help="check a cell that is in a file, and show its plan"))
+    _add_trace(commands.add_parser("trace", help="show a trace file in the browser, as one page"))
     _add_enable(commands.add_parser("enable", help="have IPython know %%ensemble without %load_ext".replace("%", "%%")))
     _add_disable(commands.add_parser("disable", help="take back what enable did"))
     _add_models(commands.add_parser("models", help="what the model specs stand for here; fetch the local model"))
+    _add_schema(commands.add_parser("schema", help="print the JSON Schema of cells, for editors"))
     return parser
 
 
@@ -92,6 +94,17 @@ def _add_validate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="CELL.yaml", help="as for run")
     add_run_options(parser)
     parser.set_defaults(act=_validate)
+
+
+def _add_trace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", type=Path, metavar="FILE.trace.json", help="of `run -o`, or of trace.save in a notebook"
+    )
+    parser.add_argument(
+        "-o", "--out", type=Path, metavar="FILE", help="where the page goes; .svg and .parquet work, too"
+    )
+    parser.add_argument("--no-open", action="store_false", dest="opens", help="do not open the browser")
+    parser.set_defaults(act=_trace)
 
 
 def _add_enable(parser: argparse.ArgumentParser) -> None:
@@ -117,6 +130,10 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
     pull.set_defaults(act=_pull)
 
 
+def _add_schema(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(act=_schema)
+
+
 def _demo(arguments: argparse.Namespace) -> None:
     from ensemble_notebook.cli.demo import demo
 
@@ -133,6 +150,12 @@ def _validate(arguments: argparse.Namespace) -> None:
     from ensemble_notebook.cli.cell_files import validate_file
 
     validate_file(arguments)
+
+
+def _trace(arguments: argparse.Namespace) -> None:
+    from ensemble_notebook.cli.trace_page import open_trace
+
+    open_trace(arguments.file, arguments.out, opens=arguments.opens)
 
 
 def _enable(arguments: argparse.Namespace) -> None:
@@ -154,6 +177,12 @@ def _models(_: argparse.Namespace) -> None:
 
     for offer in describe_models():
         print(f"{'✓' if offer.is_ready else '·'} {offer.spec:16} {offer.meaning}: {offer.note}")
+
+
+def _schema(_: argparse.Namespace) -> None:
+    from ensemble_notebook.cell.writing.editor_schema import write_editor_schema
+
+    print(write_editor_schema(), end="")
 
 
 def _pull(_: argparse.Namespace) -> None:

@@ -19,7 +19,9 @@ from ensemble_notebook.domain.events import (
     TaskCompleted,
     TaskFailed,
     TaskFellBack,
+    TaskNotReused,
     TaskRetried,
+    TaskReused,
     TaskSkipped,
     Warned,
 )
@@ -31,6 +33,8 @@ _LINES: Final[Mapping[type[Event], Callable[[Any], str]]] = {
     Warned: lambda event: event.message,
     BudgetWarning: lambda event: event.message,
     TaskCompleted: lambda event: f"{event.task}: done in {format_duration(event.output.duration)}",
+    TaskReused: lambda event: f"{event.task}: reused, which saves {format_duration(event.saved_ms)}: {event.reason}",
+    TaskNotReused: lambda event: f"{event.task}: not reused: {event.reason}",
     TaskFailed: lambda event: f"{event.task}: {event.status.value}: {event.error}",
     TaskSkipped: lambda event: f"{event.task}: skipped: {event.reason}",
     TaskRetried: lambda event: (

@@ -1,8 +1,10 @@
-"""What a notebook calls its cells: code in them runs as files whose names tell nobody anything (E48)."""
+"""The names of the notebook and its cells, whose code runs under file names that mean nothing to users (E48)."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from IPython.core.getipython import get_ipython
@@ -19,3 +21,9 @@ def name_cell(file: str) -> str | None:
         return str(named[1])
     typed = _TYPED.match(file)
     return None if typed is None else f"In[{typed[1]}]"
+
+
+def find_notebook(names: Mapping[str, Any]) -> str | None:
+    """The file of the notebook that has these variables, as far as its frontend tells; else None."""
+    found = names.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME")
+    return found if isinstance(found, str) else None

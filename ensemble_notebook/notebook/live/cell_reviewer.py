@@ -1,7 +1,8 @@
-"""Asks the person at a cell for the run that is going on there: in its timeline, else by ``input`` (W13, C35).
+"""Asks the person at a cell for a running run: in its timeline, or by ``input`` (W13, C35).
 
-A question arises on the run's loop. The timeline answers it from whatever thread its messages come on; a prompt needs
-the main thread, which waits for the run and looks here now and then. Knows nothing of how a question is drawn.
+A question arises on the run's event loop. The timeline answers it from whatever thread receives its messages. A prompt
+needs the main thread, which waits for the run and looks for questions now and then. Knows nothing of how a question is
+drawn.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewRe
 from ensemble_notebook.domain.definitions.tool import human_input
 from ensemble_notebook.domain.events import Event, ReviewRequested
 from ensemble_notebook.domain.outputs.secrets import mask
+from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
 from ensemble_notebook.ensemble.review_handlers import NOBODY_ERRORS, ask_in_text, describe_question, describe_timeout
 from ensemble_notebook.errors import ValidationError
-from ensemble_notebook.notebook.live.interrupt_guard import InterruptGuard
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble import Ensemble
@@ -37,7 +38,7 @@ def check_questions(ensemble: Ensemble) -> None:
     Raises:
         ValidationError: the ensemble may ask, and has no `review_handler` of its own.
     """
-    from ensemble_notebook.ensemble.run_inputs import list_tasks
+    from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
     from ensemble_notebook.trace.capture import resolve_capture_mode
 
     if ensemble.review_handler is not None or resolve_capture_mode(ensemble.capture_mode) is not CaptureMode.METADATA:
@@ -65,9 +66,11 @@ class CellReviewer:
 
     Attributes:
         wants_tokens: replies are not streamed for it.
+        event_types: it hears of these alone.
     """
 
     wants_tokens: Final = False
+    event_types: Final = (ReviewRequested,)
 
     def __init__(self, *, has_timeline: bool, has_console: bool, is_asked: bool = True) -> None:
         self.is_asked = is_asked

@@ -1,10 +1,12 @@
-"""How a run is shown here: decided from the wish, the environment and the frontend."""
+"""Decides how a run is shown: from the setting, the environment and the frontend."""
 
 from __future__ import annotations
 
 import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.getipython import get_ipython
 
 from ensemble_notebook.errors import ValidationError, did_you_mean
 
@@ -24,13 +26,13 @@ class DisplayMode(StrEnum):
 
 
 def choose_display_mode(shell: InteractiveShell, wish: str = DisplayMode.AUTO) -> DisplayMode:
-    """The mode for this shell: the wish, else the environment's, else what the frontend is.
+    """The mode for this shell: `wish`, else the environment variable, else by frontend.
 
-    Without a kernel it is a terminal. A frontend that can't be asked for input is nobody: nbconvert, papermill and
-    nbclient switch input off, and they would write a widget's whole state into the notebook's file.
+    A shell without a kernel is a terminal. A frontend that allows no input has no reader: nbconvert, papermill and
+    nbclient switch input off, and a widget's whole state would be written into the notebook file.
 
     Raises:
-        ValidationError: the environment names no mode.
+        ValidationError: the environment variable names no mode.
     """
     wish = (
         wish
@@ -49,6 +51,13 @@ def choose_display_mode(shell: InteractiveShell, wish: str = DisplayMode.AUTO) -
 
 
 def has_reader(shell: InteractiveShell) -> bool:
-    """Whether the cell that a kernel runs now was sent by somebody who can be asked for input."""
+    """Whether the running cell was sent by a frontend that can be asked for input, so that a person reads it."""
     request: dict[str, Any] = getattr(shell, "get_parent", dict)() or {}
     return bool(request.get("content", {}).get("allow_stdin"))
+
+
+def find_cell_id() -> str | None:
+    """The notebook's id of the cell that the kernel runs now; None where the frontend does not tell it."""
+    request: dict[str, Any] = getattr(get_ipython(), "get_parent", dict)() or {}
+    cell_id = request.get("metadata", {}).get("cellId")
+    return cell_id if isinstance(cell_id, str) else None

@@ -1,37 +1,37 @@
-"""Where a cell shows its run: a rich notebook, a notebook without a reader, or a terminal (C30).
+"""Where a cell shows its run: a notebook, a notebook without a reader, or a terminal (C30).
 
-A display is opened at once with what is planned, may follow the run, and is closed with what stays. Its outputs are
-made while the cell runs and only updated later: one that is made later may land in whatever cell is the last by then.
+A display is opened with the plan, may follow the run, and is closed with its result. Its outputs are created while the
+cell runs, and only updated later: one created later might land in another cell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.display import display as untyped_display
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
-from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import remove_control_characters
-from ensemble_notebook.notebook.live.display_mode import DisplayMode
+from ensemble_notebook.notebook.live.answer import find_answer
+from ensemble_notebook.notebook.live.display_mode import DisplayMode, find_cell_id
+from ensemble_notebook.notebook.live.feed_bundle import add_feed_id, make_feed_bundle
+from ensemble_notebook.notebook.live.feed_registry import keep_feed
+from ensemble_notebook.notebook.live.page_channel import find_page_channels
+from ensemble_notebook.notebook.live.run_feed import RunFeed
 from ensemble_notebook.notebook.live.run_painter import RunPainter
-from ensemble_notebook.notebook.picture.safe_markdown import neutralize_markdown
 from ensemble_notebook.notebook.picture.static_picture import make_output_bundle, make_plan_bundle, make_snapshot_bundle
 
 if TYPE_CHECKING:
     from ensemble_notebook.domain.definitions.cost import CostConfiguration
     from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+    from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.run_handle import RunHandle
     from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer
     from ensemble_notebook.notebook.live.terminal_table import TerminalTable
 
 display: Any = untyped_display
-
-# A run that ended for another reason has a last output, but no answer.
-_FINAL: Final = (RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS)
 
 
 class RunDisplay(Protocol):
@@ -54,18 +54,30 @@ class RunDisplay(Protocol):
     def paused(self) -> AbstractContextManager[None]:
         """Whatever moves rests inside, so that there can be a prompt."""
 
-    def close(self, output: EnsembleOutput | None) -> None:
-        """Show what stays; None where the run was given up before it had an end."""
+    def close(self, output: EnsembleOutput | None, result: MapResult | None = None) -> None:
+        """Show what stays; None where the run was given up before it had an end. `result` is that of a map."""
 
 
 def make_run_display(
-    mode: DisplayMode, cost: CostConfiguration | None, *, has_timeline: bool, is_background: bool
+    mode: DisplayMode,
+    cost: CostConfiguration | None,
+    *,
+    variable: str,
+    cell: str,
+    has_timeline: bool,
+    is_background: bool,
 ) -> RunDisplay:
-    """The display of a cell; `cost` are the ensemble's own rates."""
+    """The display of a cell, which the notebook calls `cell`.
+
+    `cost` are the ensemble's own rates, `variable` will have its output or its handle.
+    """
+    expression = f"{variable}.result()" if is_background else variable
     if mode is DisplayMode.TEXT:
-        return TerminalDisplay(cost, has_timeline=has_timeline, is_background=is_background)
-    live = RunPainter(cost) if mode is DisplayMode.WIDGET and has_timeline else None
-    return NotebookDisplay(live, has_timeline=has_timeline, is_background=is_background)
+        return TerminalDisplay(
+            RunPainter(cost, variable, cell), expression, cell, has_timeline=has_timeline, is_background=is_background
+        )
+    live = RunPainter(cost, variable, cell) if mode is DisplayMode.WIDGET and has_timeline else None
+    return NotebookDisplay(live, expression, cell, has_timeline=has_timeline, is_background=is_background)
 
 
 class NotebookDisplay:
@@ -74,15 +86,19 @@ class NotebookDisplay:
     The widget comes second: a table of what is planned can be shown before the widget's library is imported.
     """
 
-    def __init__(self, live: RunPainter | None, *, has_timeline: bool, is_background: bool) -> None:
+    def __init__(
+        self, live: RunPainter | None, expression: str, cell: str, *, has_timeline: bool, is_background: bool
+    ) -> None:
         self.listeners: Sequence[Any] = () if live is None else (live,)
         self.has_buttons = live is not None
         self._live = live
+        self._expression = expression
+        self._cell = cell
         self._has_timeline = has_timeline
         self._is_background = is_background
         self._timeline: Any = None
         self._answer: Any = None
-        self._widget: Any = None
+        self._feed: RunFeed | None = None
 
     def open(self, plan: ExecutionPlan) -> None:
         if self._has_timeline:
@@ -93,35 +109,39 @@ class NotebookDisplay:
 
     def follow(self, handle: RunHandle, reviewer: CellReviewer, /) -> None:
         if self._live is not None:
-            from ensemble_notebook.notebook.live.timeline_widget import TimelineWidget
-
-            self._widget = TimelineWidget(self._live.messages, handle.cancel, reviewer)
-            self._timeline.update(self._widget)
-            self._live.show(self._widget)
+            self._feed = RunFeed(self._live.messages, handle.cancel, reviewer, find_cell_id())
+            if (channels := find_page_channels()) is not None:
+                channels.tell_feeds()
+            self._timeline.update(_make_live_bundle(self._feed), raw=True)
+            self._live.show(self._feed)
 
     def paused(self) -> AbstractContextManager[None]:
         """A page goes on by itself; nothing is in the way of a prompt."""
         return nullcontext()
 
-    def close(self, output: EnsembleOutput | None) -> None:
+    def close(self, output: EnsembleOutput | None, result: MapResult | None = None) -> None:
         if self._live is not None:
             self._live.close()
-        if self._widget is not None and output is not None:
-            from ensemble_notebook.notebook.live.timeline_widget import keep_timeline
-
-            keep_timeline(output, self._widget)
+        if self._feed is not None and output is not None:
+            keep_feed(output, self._feed)
+        last = []
         if self._timeline is not None:
-            self._timeline.update(self._make_last_picture(output), raw=True)
-        if (answer := _find_answer(output)) is not None:
-            bundle = {"text/plain": remove_control_characters(answer), "text/markdown": neutralize_markdown(answer)}
+            last.append(self._make_last_picture(output))
+            self._timeline.update(last[0], raw=True)
+        if (bundle := _make_answer_bundle(output, result, self._expression)) is not None:
+            last.append(bundle)
             if self._answer is None:
                 display(bundle, raw=True)
             else:
                 self._answer.update(bundle, raw=True)
+        channels = find_page_channels()
+        if channels is not None and self._feed is not None:
+            channels.end_run(self._feed, last, is_in_cell=not self._is_background)
 
     def _make_last_picture(self, output: EnsembleOutput | None) -> dict[str, Any]:
         if output is not None:
-            return make_output_bundle(output)
+            live = None if self._live is None else self._live.messages
+            return add_feed_id(make_output_bundle(output, self._expression, live, self._cell), self._feed)
         return (
             _make_text_bundle("") if self._live is None else make_snapshot_bundle(self._live.messages.make_snapshot())
         )
@@ -132,13 +152,17 @@ class TerminalDisplay:
 
     has_buttons = False
 
-    def __init__(self, cost: CostConfiguration | None, *, has_timeline: bool, is_background: bool) -> None:
+    def __init__(
+        self, live: RunPainter, expression: str, cell: str, *, has_timeline: bool, is_background: bool
+    ) -> None:
         from rich.console import Console
 
+        self._expression = expression
+        self._cell = cell
         self._has_timeline = has_timeline and not is_background
         self._has_answer = not is_background
         self._console = Console(force_jupyter=False)
-        self._live = RunPainter(cost) if self._has_timeline and self._console.is_terminal else None
+        self._live = live if self._has_timeline and self._console.is_terminal else None
         self.listeners: Sequence[Any] = () if self._live is None else (self._live,)
         self._table: TerminalTable | None = None
 
@@ -155,7 +179,7 @@ class TerminalDisplay:
     def paused(self) -> AbstractContextManager[None]:
         return nullcontext() if self._table is None else self._table.paused()
 
-    def close(self, output: EnsembleOutput | None) -> None:
+    def close(self, output: EnsembleOutput | None, result: MapResult | None = None) -> None:
         if self._live is not None:
             self._live.close()
         if self._table is not None:
@@ -163,18 +187,33 @@ class TerminalDisplay:
             for warning in () if output is None else output.late_warnings:
                 display(_make_text_bundle(f"! {remove_control_characters(warning)}"), raw=True)
         elif self._has_timeline and output is not None:
-            display(_make_text_bundle(make_output_bundle(output)["text/plain"]), raw=True)
-        if self._has_answer and (answer := _find_answer(output)) is not None:
-            display(_make_text_bundle(f"\n{remove_control_characters(answer)}"), raw=True)
+            display(_make_text_bundle(make_output_bundle(output, cell=self._cell)["text/plain"]), raw=True)
+        bundle = _make_answer_bundle(output, result, self._expression) if self._has_answer else None
+        if bundle is not None:
+            display(_make_text_bundle(f"\n{bundle['text/plain']}"), raw=True)
 
 
-def _find_answer(output: EnsembleOutput | None) -> str | None:
-    """The final text of a run that has completed, without secrets; None where there is none."""
-    if output is None or output.status not in _FINAL or not output.raw.strip():
-        return None
-    if output.trace.capture_mode is CaptureMode.METADATA:  # no page keeps it
-        return None
-    return mask(output.raw)
+def _make_live_bundle(feed: RunFeed) -> dict[str, Any]:
+    """A run as it is first shown: with a widget, unless a page is there that shows it without, and sooner."""
+    channels = find_page_channels()
+    if channels is not None and channels.has_pages:
+        return make_feed_bundle(feed)
+    from ensemble_notebook.notebook.live.timeline_widget import show_feed
+
+    bundle: dict[str, Any] = show_feed(feed)._repr_mimebundle_()[0]
+    return bundle
+
+
+def _make_answer_bundle(
+    output: EnsembleOutput | None, result: MapResult | None, expression: str
+) -> dict[str, Any] | None:
+    """What stands below a run that is over: its answer, or the first rows of a map; None where there is none."""
+    if result is not None:
+        from ensemble_notebook.notebook.picture.map_picture import make_map_bundle
+
+        return make_map_bundle(result, expression)
+    answer = find_answer(output, f"{expression}.raw")
+    return None if answer is None else {"text/plain": answer.plain, "text/markdown": answer.markdown}
 
 
 def _make_text_bundle(text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The listener behind a live view: folds events as they come, and paints at most every tenth of a second.
+"""The listener behind a live view: folds events as they come, and paints at most ten times a second.
 
 Events arrive on the listener's own thread and are only folded there, so a slow view never holds up the run; painting
 has a thread of its own, in the context of the cell, so that what it shows lands there (E17: it asks for streamed
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ensemble_notebook.domain.events import Event, RunEnded
@@ -19,7 +20,15 @@ from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 if TYPE_CHECKING:
     from ensemble_notebook.domain.definitions.cost import CostConfiguration
 
-INTERVAL_S: Final = 0.1
+# Longer than a tenth of a second, so that any second holds ten paints at most, although the last one does not wait: one
+# at its beginning, eight more, and the last.
+INTERVAL_S: Final = 0.115
+# Between two paints events are folded twice; one by one, a fast run would wait for them.
+REST_S: Final = 0.05
+# A run with very many spans is painted less often, so that it is not held up by its view: after a paint the painter
+# rests for so many times the CPU that it took, but never longer than a person would notice as a stop.
+REST_SHARE: Final = 20
+LONGEST_REST_S: Final = 0.5
 LAST_PAINT_LIMIT_S: Final = 2.0
 
 logger = logging.getLogger(__name__)
@@ -39,16 +48,25 @@ class LiveView(Protocol):
 class RunPainter:
     """One run as it happens.
 
+    Args:
+        cost: the ensemble's own rates.
+        variable: the name that its output will have in the notebook.
+        cell: what the notebook calls the cell that runs it.
+
     Attributes:
         messages: what views are told of the run so far.
         wants_tokens: replies are to be streamed.
+        rest_s: events may come together.
     """
 
     wants_tokens: Final = True
+    rest_s: Final = REST_S
 
-    def __init__(self, cost: CostConfiguration | None = None) -> None:
+    def __init__(
+        self, cost: CostConfiguration | None = None, variable: str | None = None, cell: str | None = None
+    ) -> None:
         self._fold = TraceFold(cost)
-        self.messages = TimelineMessages(self._fold)
+        self.messages = TimelineMessages(self._fold, variable=variable, cell=cell)
         self._changed = threading.Event()
         self._is_over = threading.Event()
         self._painter: threading.Thread | None = None
@@ -83,9 +101,11 @@ class RunPainter:
             self._changed.wait(view.pulse_s)
             self._changed.clear()
             is_last = self._is_over.is_set()
+            began_s = time.thread_time()
             try:
                 view.paint(is_last)
             except Exception:
                 logger.exception("The live view %s failed; the run goes on without it.", type(view).__name__)
                 return
-            self._is_over.wait(INTERVAL_S)
+            took_s = time.thread_time() - began_s
+            self._is_over.wait(min(max(INTERVAL_S, REST_SHARE * took_s), LONGEST_REST_S))

@@ -1,6 +1,6 @@
-"""The live table in terminal IPython (C30): the static picture's chart, drawn again and again in one place.
+"""The live table in terminal IPython (C30): the chart of the static picture, redrawn in place.
 
-Only for a real terminal; where output goes elsewhere, nothing could move.
+Only for a real terminal; redirected output can't be redrawn.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _TONES: Final[Mapping[Tone, str]] = {"model": "blue", "tool": "cyan", "person": 
 _STYLES: Final = {
     **{name: _TONES[mark.tone] for name, mark in MARKS_OF_PARTS.items()},
     "handler": "cyan",
+    "reused": "green",
     "waiting": "yellow",
     "completed_with_warnings": "yellow",
     "budget_exceeded": "yellow",
@@ -114,4 +115,5 @@ def draw_chart(chart: Chart) -> Any:
         table.add_row(name, Text(remove_control_characters(line.agent), "bright_black"), bar, *cells)
         notes += [Text(remove_control_characters(f"{line.name}: {note}"), style) for note in line.notes]
     notes += [Text(remove_control_characters(f"! {note}"), "yellow") for note in chart.notes]
-    return Group(title, table, *notes)
+    said = [Text(remove_control_characters(f"= {chart.sentence}"), "bold")] if chart.sentence else []
+    return Group(title, table, *said, *notes)

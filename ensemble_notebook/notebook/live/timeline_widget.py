@@ -1,15 +1,13 @@
-"""The timeline widget: carries the messages about a run to the browser, and a few commands back.
+"""The timeline widget: carries messages between a run's feed and the browser.
 
-Only imported when a widget is needed, because anywidget takes a while. The widget renders nothing and knows nothing of
-spans; the bundle of ``js/`` does.
+It is imported only when a widget is needed, because importing anywidget takes a while. The widget renders nothing and
+knows nothing of spans; the JavaScript bundle does.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,73 +15,58 @@ import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
-from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, read_decision
 from ensemble_notebook.notebook.live.display_mode import DisplayMode, choose_display_mode
-from ensemble_notebook.notebook.picture.static_picture import make_messages, make_output_bundle, make_snapshot_bundle
+from ensemble_notebook.notebook.live.feed_bundle import make_feed_bundle
+from ensemble_notebook.notebook.live.feed_registry import Feed, find_feed, find_feed_of, keep_feed
+from ensemble_notebook.notebook.live.page_channel import begin_page_channels, find_page_channels
+from ensemble_notebook.notebook.live.run_feed import RunFeed
+from ensemble_notebook.notebook.live.run_selection import SelectableTimeline
+from ensemble_notebook.notebook.picture.static_picture import Bundle, make_messages, make_output_bundle
 
 if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
-    from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
 _STATIC: Final = Path(__file__).parents[2] / "static"
-_SNAPSHOT_INTERVAL_S: Final = 1.0
-# A snapshot of a large run costs time; it may take a twentieth of it at most.
-_SNAPSHOT_SHARE: Final = 20
 
-_widgets: weakref.WeakKeyDictionary[EnsembleOutput, TimelineWidget] = weakref.WeakKeyDictionary()
+_widgets: weakref.WeakKeyDictionary[Feed, TimelineWidget] = weakref.WeakKeyDictionary()
 
 
-class TimelineWidget(anywidget.AnyWidget):
-    """One run, live or finished.
+class TimelineWidget(SelectableTimeline, anywidget.AnyWidget):
+    """Carries the messages of a run's feed between the kernel and the pages that show it.
 
-    Any thread may paint, and any may bring messages (W13: while a cell is busy, they come on another one).
+    It does not keep the feed alive: both go with the output of the run.
 
     Attributes:
-        snapshot: the run as of at most a second ago, for views that come late or come back; the only synced trait.
+        feed_id: of the feed, the only synced trait besides the texts of modules and style sheet, which never change.
             All else goes by messages, so nothing is ever resent.
+        selection: ids of the spans that are selected in all views of the run; may be set.
+        range: the time that is marked in them, as ``(from_ms, to_ms)``, or None; may be set.
     """
-
-    pulse_s = None  # its bars grow by the page's clock
 
     _esm = (_STATIC / "timeline.js").read_text(encoding="utf-8")
     _css = (_STATIC / "timeline.css").read_text(encoding="utf-8")
 
-    snapshot = traitlets.Dict().tag(sync=True)
+    feed_id = traitlets.Unicode().tag(sync=True)
+    # The drawer, which the page loads when a span is opened: anywidget itself loads one module.
+    _details = traitlets.Unicode((_STATIC / "details.js").read_text(encoding="utf-8")).tag(sync=True)
 
-    def __init__(
-        self, messages: TimelineMessages, stop: Callable[[], None] | None = None, reviewer: CellReviewer | None = None
-    ) -> None:
-        self._messages = messages
-        self._stop = stop
-        self._reviewer = reviewer
-        self._lock = threading.Lock()
-        self._next_snapshot = 0.0
-        super().__init__(snapshot=self._mark_answerable(messages.make_snapshot()))
-        self._sent: int = self.snapshot["n"]
+    def __init__(self, feed: Feed) -> None:
+        super().__init__(feed.selection, feed_id=feed.feed_id)
         self.on_msg(self._receive)
-        _answer_at_once(self.comm)
+        answer_at_once(self.comm)
+        feed.subscribe(self)
+        weakref.finalize(feed, self.close).atexit = False
 
-    def paint(self, is_last: bool, /) -> None:
-        """Send what has changed since the last time."""
-        with self._lock:
-            delta = self._messages.make_delta(self._sent)
-            if delta is not None:
-                self._sent = delta["n"]
-                self.send(self._mark_answerable(delta))
-            now = time.monotonic()
-            if is_last or now >= self._next_snapshot:
-                self.snapshot = self._mark_answerable(self._messages.make_snapshot())
-                spent = time.monotonic() - now
-                self._next_snapshot = now + max(_SNAPSHOT_INTERVAL_S, _SNAPSHOT_SHARE * spent)
-            if is_last:
-                # Nothing is left to stop or to answer, and the run's handle would keep its output alive.
-                self._stop = self._reviewer = None
+    def send(self, content: dict[str, Any], buffers: Sequence[Any] | None = None) -> None:
+        """Send a message to all views of this widget."""
+        super().send(content, buffers)
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """The widget, and beside it the static picture for places that have no widgets."""
+        """The widget, and beside it what pages show that have our extension, and those that have no widgets."""
         bundle: Any = super()._repr_mimebundle_(**options)
-        if bundle is not None:
-            bundle[0].update(make_snapshot_bundle(self._messages.make_snapshot()))
+        feed = find_feed(self.feed_id)
+        if bundle is not None and feed is not None:
+            bundle[0].update(make_feed_bundle(feed))
         return bundle
 
     def close(self) -> None:
@@ -94,75 +77,76 @@ class TimelineWidget(anywidget.AnyWidget):
             layout.close()
 
     def _receive(self, _widget: object, content: Any, _buffers: object) -> None:
-        """Answer a view. Called on any thread; quick, and touches nothing but the messages and the run's handle."""
-        kind = content.get("kind") if isinstance(content, dict) else None
-        with self._lock:
-            if self._reviewer is not None:
-                self._reviewer.hear()
-            if kind == "hello":
-                self._send_state(content.get("have"))
-            elif kind == "ping":
-                self.send({"kind": "pong", "nonce": content.get("nonce")})
-            elif kind == "details":
-                self._send_question_text(str(content.get("span_id")))
-            elif kind == "review" and self._reviewer is not None:
-                decision = read_decision(content.get("verdict"), content.get("text"))
-                if decision is not None:
-                    self._reviewer.answer(str(content.get("span_id")), decision)
-            elif kind == "stop" and self._stop is not None:
-                self._stop()
-
-    def _send_question_text(self, span_id: str) -> None:
-        """Send the details of a span; of a question all of its text, since a person may want to edit it."""
-        details = self._messages.make_details(span_id)
-        text = None if self._reviewer is None else self._reviewer.text_of(span_id)
-        self.send(details if text is None else {**details, "input": text})
-
-    def _send_state(self, have: Any) -> None:
-        """Send what a view lacks; one that knows nothing, or something else, gets a snapshot."""
-        message = self._messages.make_delta(have if isinstance(have, int) else -1)
-        if message is not None:
-            self.send(self._mark_answerable(message))
-
-    def _mark_answerable(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The message, asking a person nothing where somebody else is asked."""
-        if self._reviewer is None or not self._reviewer.is_asked:
-            message["run"]["waiting"] = []
-        return message
+        """Hand the message of a view to the feed, on whatever thread it comes."""
+        feed = find_feed(self.feed_id)
+        if feed is not None:
+            feed.receive(self, content)
+        channels = find_page_channels()
+        if channels is not None:
+            channels.busy_status.renew()
 
 
-class StaticTimeline:
-    """The timeline of a finished run where nobody watches: a widget would leave its whole state in the notebook."""
+class StaticTimeline(SelectableTimeline):
+    """The timeline of a finished run where nobody watches: a widget would leave its whole state in the notebook.
 
-    def __init__(self, output: EnsembleOutput) -> None:
-        self._output = output
+    Nobody selects anything in it, but Python may: cells that were written for a reader run without one, too.
+    """
+
+    def __init__(self, feed: Feed, make_bundle: Callable[[], Bundle]) -> None:
+        super().__init__(feed.selection)
+        self._feed = feed
+        self._make_bundle = make_bundle
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return make_output_bundle(self._output)
+        return self._make_bundle()
 
 
-def make_timeline(output: EnsembleOutput) -> TimelineWidget | StaticTimeline:
-    """The explorable timeline of a finished run; the same output has the same widget (W16).
+class PageTimeline(SelectableTimeline):
+    """The timeline of a run where a page is connected that shows it by its feed alone."""
 
-    A still picture where a notebook is executed without a reader.
+    def __init__(self, feed: Feed) -> None:
+        super().__init__(feed.selection)
+        self._feed = feed
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        return make_feed_bundle(self._feed)
+
+
+def make_timeline(output: EnsembleOutput) -> SelectableTimeline:
+    """The explorable timeline of a finished run; the same output has the same widget and selection (W16)."""
+    feed = find_feed_of(output)
+    if feed is None:
+        feed = RunFeed(make_messages(output))
+        keep_feed(output, feed)
+    return show_run(feed, lambda: make_output_bundle(output))
+
+
+def show_run(feed: Feed, make_bundle: Callable[[], Bundle]) -> TimelineWidget | PageTimeline | StaticTimeline:
+    """What shows a feed here: a still picture where a notebook is executed without a reader.
+
+    No widget where a page does without: a widget has to be kept in the kernel and in the page.
     """
     shell = get_ipython()
     if shell is not None and choose_display_mode(shell) is DisplayMode.STATIC:
-        return StaticTimeline(output)
-    widget = _widgets.get(output)
-    if widget is None or widget.comm is None:
-        widget = TimelineWidget(make_messages(output))
-        keep_timeline(output, widget)
+        return StaticTimeline(feed, make_bundle)
+    if shell is not None:
+        begin_page_channels(shell)
+    channels = find_page_channels()
+    return PageTimeline(feed) if channels is not None and channels.has_pages else show_feed(feed)
+
+
+def show_feed(feed: Feed) -> TimelineWidget:
+    """The widget of a feed: the same one each time, until somebody closes it."""
+    widget = _widgets.get(feed)
+    if widget is not None and widget.comm is None:
+        feed.unsubscribe(widget)
+        widget = None
+    if widget is None:
+        widget = _widgets[feed] = TimelineWidget(feed)
     return widget
 
 
-def keep_timeline(output: EnsembleOutput, widget: TimelineWidget) -> None:
-    """Let a widget live as long as the output of its run: a page that was reloaded may still ask for it."""
-    _widgets[output] = widget
-    weakref.finalize(output, widget.close).atexit = False
-
-
-def _answer_at_once(comm: Any) -> None:
+def answer_at_once(comm: Any) -> None:
     """Have messages of this widget delivered where the frontend wants them, which is beside a busy cell.
 
     ipykernel 7.4 sends them to the shell that last used the comm, which is the busy one. Where there is no such

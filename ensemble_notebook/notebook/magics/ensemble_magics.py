@@ -1,49 +1,47 @@
-"""The magics: ``%%ensemble`` runs a cell, ``%ensemble`` tells about it.
+"""The magics: ``%%ensemble`` runs a cell, ``%ensemble`` runs a sub-command. See docs/contract/cell.md#magics.
 
-See docs/contract/cell.md#magics. Wires the reading of a cell, the run and its display together. Holds no state but the
-configuration, so that reloading the extension loses nothing. What is heavy is imported when a cell needs it.
+They connect the reading of a cell, its run and its display. The only state is the configuration, so reloading the
+extension loses nothing. Heavy modules are imported when a cell needs them.
 """
 
 from __future__ import annotations
 
 import contextvars
+import dataclasses
+import re
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Bool, Enum, Unicode, observe
+from traitlets import Bool, Enum, Float, Unicode, observe
 
-from ensemble_notebook.cell.language.options import Options, format_option_help, parse_options
+from ensemble_notebook.cell.language.options import DEFAULT_OUT, Options, format_option_help, parse_options
 from ensemble_notebook.cell.language.remedies import use_cell_words
 from ensemble_notebook.cell.text.mistakes import CellError
-from ensemble_notebook.errors import EnsembleError, RunInterrupted, ValidationError, did_you_mean, make_readable
+from ensemble_notebook.domain.config import config
+from ensemble_notebook.errors import EnsembleError, RunInterrupted, make_readable
+from ensemble_notebook.notebook.live.cell_names import find_notebook
+from ensemble_notebook.notebook.magics.line_commands import run_line
 from ensemble_notebook.notebook.magics.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from ensemble_notebook.cell.cell import Cell
-    from ensemble_notebook.ensemble.ensemble import Ensemble
+    from ensemble_notebook.cell.cell_file import CellFile
+    from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
+    from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.run_handle import RunHandle
     from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer
     from ensemble_notebook.notebook.live.run_display import RunDisplay
+    from ensemble_notebook.notebook.magics.map_cell import ManyRuns
+    from ensemble_notebook.trace.store.run_facts import RunOrigin
 
-_OVERVIEW: Final = """\
-Teams of language-model agents in a notebook cell.
-
-  %%ensemble                runs the ensemble that the cell declares, in YAML
-  %ensemble help            its options, with examples
-  %ensemble version         the version
-  %config EnsembleMagics    the defaults: llm, timeline, display, warm_up
-
-The smallest cell:
-
-  %%ensemble
-  - Name three facts about tides
-  - Write a haiku from them
-"""
+_SETTINGS: Final = ("timeout", "record", "replay", "replay_tools", "pace", "reuse", "only")
+_FILE: Final = re.compile(r"\s*(-.*\s)?--file[\s=]")
+"""The line of ``%ensemble`` that runs a cell in a file."""
 
 
 @magics_class
@@ -65,6 +63,20 @@ class EnsembleMagics(Magics):
         True,
         help="After %load_ext in a notebook, import what the first run needs while the kernel rests. No connection is "
         "opened.",
+    ).tag(config=True)
+
+    store = Unicode(
+        None,
+        allow_none=True,
+        help="Where runs are remembered: auto (the user data folder), off, or the path of a file. None: as "
+        "ensemble_notebook.config.store, which this sets.",
+    ).tag(config=True)
+
+    confirm_cost = Float(
+        1.0,
+        allow_none=True,
+        help="A cell with --map asks before it runs what may cost more than this, in the currency of its prices; where "
+        "nobody can be asked, it is refused. None: it never asks.",
     ).tag(config=True)
 
     _warm_up: WarmUp | None = None
@@ -91,25 +103,34 @@ class EnsembleMagics(Magics):
         if change["new"] and self._is_registered:
             self.begin_warm_up()
 
+    @observe("store")
+    def _set_store(self, change: Mapping[str, Any]) -> None:
+        config.store = change["new"]
+
     @no_var_expand
     @line_cell_magic
-    def ensemble(self, line: str, cell: str | None = None) -> None:
+    def ensemble(self, line: str, cell: str | None = None) -> Any:
         """Run the ensemble that the cell declares."""
-        if cell is None:
-            _write(_describe(line))
-            return
+        if cell is None and not _FILE.match(line):
+            assert self.shell is not None
+            return run_line(line, self.shell)
         options = parse_options(line)
         if options.wants_help:
             _write(format_option_help())
-            return
+            return None
         try:
-            self._execute(cell, options)
+            self._execute(cell or "", options, line)
         except CellError as error:
             self._show_mistakes(error)
             raise
         except EnsembleError as error:
             use_cell_words(error)
             raise
+        except RunInterrupted:
+            raise
+        except KeyboardInterrupt:  # before there was a run, as while modules are imported for the first time
+            raise RunInterrupted("the cell was interrupted.") from None
+        return None
 
     ensemble.__doc__ = format_option_help()
 
@@ -123,25 +144,58 @@ class EnsembleMagics(Magics):
 
             display_mistakes(error)
 
-    def _execute(self, cell: str, options: Options) -> None:
-        read = self._read(cell, options)
+    def _execute(self, cell: str, options: Options, line: str) -> None:
+        options, file = _open_file(options)
+        needs_inputs = not (options.is_dry_run or options.is_definition)
+        many = self._find_runs(options)
+        read = self._read(cell, options, many, needs_inputs=needs_inputs, file=file, line=line)
         if options.is_dry_run:
-            self._show_plan(read)
+            self._show_plan(read, options.out, many)
         elif options.is_definition:
-            self._names[options.out] = read.build(self._names)
+            defined = read.build(self._names)
+            if defined.name is None and options.out != DEFAULT_OUT:
+                defined = dataclasses.replace(defined, name=options.out)  # as a run of it goes by its variable (W22)
+            self._names[options.out] = defined
         else:
-            self._run(read.build(self._names), read.inputs, options)
+            if many is not None and self.confirm_cost is not None and options.replay is None:
+                many.confirm_cost(self.shell, read, self.confirm_cost)
+            self._run(read, read.inputs, options, many, self._describe_cell(cell, line))
 
-    def _read(self, text: str, options: Options) -> Cell:
+    def _find_runs(self, options: Options) -> ManyRuns | None:
+        """What the cell is to run for; None where it runs once."""
+        if options.map is None and not options.vary:
+            return None
+        from ensemble_notebook.notebook.magics.map_cell import ManyRuns
+
+        return ManyRuns(options, self._names)
+
+    def _read(
+        self,
+        text: str,
+        options: Options,
+        many: ManyRuns | None,
+        *,
+        needs_inputs: bool,
+        file: CellFile | None = None,
+        line: str = "",
+    ) -> Cell:
         """Read a cell; imports and evaluates nothing (C4)."""
         from ensemble_notebook.cell.cell_reader import read_cell
 
-        needs_inputs = not (options.is_dry_run or options.is_definition)
         read = read_cell(
-            text, self._names, overrides=options.overrides, default_llm=self.llm, needs_inputs=needs_inputs
+            text,
+            self._names,
+            overrides=options.overrides,
+            default_llm=self.llm,
+            needs_inputs=needs_inputs,
+            continue_from=options.continue_from,
+            columns=() if many is None else many.given,
+            file=file,
+            line=line,
+            only=options.only,
         )
         for notice in read.notices:
-            _write(f"{f'Line {notice.line}' if notice.line else 'Options'}: {notice.message}\n")
+            _write(f"{notice.where if notice.file else notice.where.capitalize()}: {notice.message}\n")
         return read
 
     @property
@@ -151,26 +205,75 @@ class EnsembleMagics(Magics):
         names: dict[str, Any] = self.shell.user_ns
         return names
 
-    def _show_plan(self, read: Cell) -> None:
+    def _show_plan(self, read: Cell, out: str, many: ManyRuns | None) -> None:
         from ensemble_notebook.notebook.live.run_display import display
 
         for warning in read.warnings:
             _write(f"Warning: {warning}\n")
         display(read.plan)
-        if (estimate := read.estimate()) is not None:
+        if many is not None:
+            _write(f"{many.describe()}.\n")
+        estimate = read.estimate() if many is None else many.estimate(read)
+        if estimate is not None:
             _write(f"Estimate: {estimate}.\n")
+        if out != DEFAULT_OUT:
+            self._bind_plan(read, out)
 
-    def _run(self, ensemble: Ensemble, inputs: Mapping[str, Any], options: Options) -> None:
+    def _bind_plan(self, read: Cell, out: str) -> None:
+        """Bind the plan to the name that was asked for, unless it has what a run left, which may have cost money."""
+        from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+        from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
+        from ensemble_notebook.ensemble.many_runs.map_result import MapResult
+        from ensemble_notebook.ensemble.run_handle import RunHandle
+
+        if isinstance(self._names.get(out), EnsembleOutput | RunHandle | MapResult | MapHandle):
+            _write(f"{out} still has the output of an earlier run. Give -o another name to bind this plan.\n")
+        else:
+            self._names[out] = read.plan
+            _write(f"{out} is this plan.\n")
+
+    def _describe_cell(self, text: str, line: str) -> RunOrigin:
+        """What is remembered of the cell with its run."""
+        from ensemble_notebook.trace.store.run_facts import RunOrigin
+
+        assert self.shell is not None
+        notebook = find_notebook(self._names)
+        return RunOrigin(cell=f"In[{self.shell.execution_count}]", text=text, options=line, notebook=notebook)
+
+    def run_again(self, origin: RunOrigin, options: Options, resume: str) -> None:
+        """Run a remembered cell with these options, in place of its own, so that it goes on with a run.
+
+        Raises:
+            CellError: it can't run with the names that the notebook has now.
+        """
+        options, file = _open_file(options)
+        many = self._find_runs(options)
+        read = self._read(origin.text, options, many, needs_inputs=False, file=file)
+        self._run(read, {}, options, many, origin, resume)
+
+    def _run(
+        self,
+        read: Cell,
+        inputs: Mapping[str, Any],
+        options: Options,
+        many: ManyRuns | None,
+        origin: RunOrigin,
+        resume: str | None = None,
+    ) -> None:
+        from ensemble_notebook.ensemble.run_settings import RunSettings
         from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, check_questions
         from ensemble_notebook.notebook.live.display_mode import choose_display_mode
         from ensemble_notebook.notebook.live.run_display import make_run_display
 
         assert self.shell is not None
+        ensemble = read.build(self._names)
         self.stop_warm_up()  # from here on the run imports what it needs, and nothing gives way to it
         check_questions(ensemble)
         run_display = make_run_display(
             choose_display_mode(self.shell, self.display),
             ensemble.cost,
+            variable=options.out,
+            cell=origin.cell or "",
             has_timeline=self.timeline and options.has_timeline,
             is_background=options.is_background,
         )
@@ -179,41 +282,41 @@ class EnsembleMagics(Magics):
             has_console=not options.is_background,
             is_asked=ensemble.review_handler is None,
         )
-        start = partial(
-            ensemble.start,
-            inputs,
-            timeout=options.timeout,
-            record=options.record,
-            replay=options.replay,
-            replay_tools=options.replay_tools,
-            pace=options.pace,
-            listeners=(*run_display.listeners, reviewer),
-            review_handler=reviewer.ask,
-        )
+        setting = {
+            **{name: getattr(options, name) for name in _SETTINGS},
+            "resume": resume,
+            "continue_from": read.continued,
+            "listeners": (*run_display.listeners, reviewer),
+            "review_handler": reviewer.ask,
+            "origin": dataclasses.replace(origin, variable=None if options.out == DEFAULT_OUT else options.out),
+        }
+        start: Callable[[], RunHandle | MapHandle]
+        if many is None:
+            start = partial(ensemble.start, inputs, **setting)
+        else:
+            start = partial(many.start, ensemble, inputs, RunSettings(**setting))
         if options.is_background:
             handle = start()
             self._names[options.out] = handle
-            run_display.open(handle.plan)
-            run_display.follow(handle, reviewer)
+            _follow(run_display, handle, reviewer)
             _start_waiting(handle, run_display)
         else:
             self._run_here(start, options.out, run_display, reviewer)
 
     def _run_here(
-        self, start: Callable[[], RunHandle], out: str, run_display: RunDisplay, reviewer: CellReviewer
+        self, start: Callable[[], RunHandle | MapHandle], out: str, run_display: RunDisplay, reviewer: CellReviewer
     ) -> None:
         """Run to the end. An interrupt at any moment stops the run, and what was done by then is bound (E35, C13).
 
         Where the run could not be stopped in time, its handle is bound, which has the output later.
         """
-        from ensemble_notebook.notebook.live.interrupt_guard import InterruptGuard
+        from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
 
         with InterruptGuard() as guard:
             handle = start()
             guard.call(handle.cancel)
             try:
-                run_display.open(handle.plan)
-                run_display.follow(handle, reviewer)
+                _follow(run_display, handle, reviewer)
                 handle.result(while_waiting=lambda: reviewer.attend(guard, run_display.paused))
             except RunInterrupted:
                 raise
@@ -221,35 +324,55 @@ class EnsembleMagics(Magics):
                 handle.interrupted()
             finally:
                 self._names[out] = handle if handle.output is None else handle.output
-                run_display.close(handle.output)
+                with guard.blocking():  # nothing is left to stop but this, which takes its time for 20 MB of text
+                    _close(run_display, handle)
 
 
-def _start_waiting(handle: RunHandle, run_display: RunDisplay) -> None:
+def _follow(run_display: RunDisplay, handle: RunHandle | MapHandle, reviewer: CellReviewer) -> None:
+    """Show a run while it goes on; a map without rows has none."""
+    run = _find_run(handle)
+    if run is not None:
+        run_display.open(run.plan)
+        run_display.follow(run, reviewer)
+
+
+def _close(run_display: RunDisplay, handle: RunHandle | MapHandle) -> None:
+    """Show what stays: of a map the result as well, in place of an answer."""
+    run, result = _find_run(handle), handle.output
+    run_display.close(None if run is None else run.output, None if run is handle else cast("MapResult | None", result))
+
+
+def _find_run(handle: RunHandle | MapHandle) -> RunHandle | None:
+    """The run behind a handle; None for a map without rows."""
+    found: Any = handle
+    run: RunHandle | None = getattr(found, "run", found)
+    return run
+
+
+def _open_file(options: Options) -> tuple[Options, CellFile | None]:
+    """The file that is the cell, and the options with those of its first line.
+
+    Raises:
+        ValidationError: the file can't be read, or its first line has a mistake.
+    """
+    if options.file is None:
+        return options, None
+    from ensemble_notebook.cell.cell_file import add_options, read_cell_file
+
+    file = read_cell_file(options.file)
+    return add_options(options, file.options), file
+
+
+def _start_waiting(handle: RunHandle | MapHandle, run_display: RunDisplay) -> None:
     """Close the display when a run in the background has ended, in the context of the cell that started it."""
 
     def wait() -> None:
         with suppress(BaseException):  # whoever asks the handle gets what it raises; here only the end matters
             handle.result()
-        run_display.close(handle.output)
+        _close(run_display, handle)
 
     work = contextvars.copy_context().run
     threading.Thread(target=work, args=(wait,), name="ensemble-background", daemon=True).start()
-
-
-def _describe(line: str) -> str:
-    """What the line magic says.
-
-    Raises:
-        ValidationError: it has no such word, or the line was meant to be a cell.
-    """
-    from ensemble_notebook import __version__
-
-    answers = {"": _OVERVIEW, "help": format_option_help(), "version": f"ensemble-notebook {__version__}\n"}
-    word = line.strip().lstrip("-")
-    if word not in answers:
-        hint = did_you_mean(word, [each for each in answers if each])
-        raise ValidationError(f"%ensemble knows no {line.strip()!r}.{hint} A cell that runs begins with %%ensemble.")
-    return answers[word]
 
 
 def _write(text: str) -> None:

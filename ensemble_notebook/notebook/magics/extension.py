@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.notebook.magics.ensemble_magics import EnsembleMagics
+from ensemble_notebook.notebook.magics.line_commands import complete_line
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
+
+_LINE_MAGIC: Final = "%ensemble"
+_QUESTION: Final = re.compile(r"^(\s*)%ensemble +([a-z]+) *\?+[ \t]*$", re.MULTILINE)
 
 
 def load(shell: InteractiveShell) -> None:
@@ -16,7 +21,12 @@ def load(shell: InteractiveShell) -> None:
         magics = EnsembleMagics(shell)
         shell.register_magics(magics)
         magics.begin_warm_up()
-        shell.input_transformers_cleanup.append(add_missing_body)
+        shell.input_transformers_cleanup.extend((add_missing_body, ask_for_help))
+        shell.strdispatchers["complete_command"].add_s(_LINE_MAGIC, complete_ensemble)
+        if getattr(shell, "kernel", None) is not None:
+            from ensemble_notebook.notebook.live.page_channel import begin_page_channels
+
+            begin_page_channels(shell)
 
 
 def add_missing_body(lines: list[str]) -> list[str]:
@@ -26,13 +36,31 @@ def add_missing_body(lines: list[str]) -> list[str]:
     return [lines[0].rstrip() + "\n", "\n"] if is_bare and not lines[0].rstrip().endswith("?") else lines
 
 
+def ask_for_help(lines: list[str]) -> list[str]:
+    """``%ensemble resume?`` as a question about this sub-command; IPython would look for an object of that name."""
+    if not lines or lines[0].lstrip().startswith("%%"):
+        return lines
+    return [_QUESTION.sub(r"\1%ensemble \2 --help", line) for line in lines]
+
+
+def complete_ensemble(event: Any) -> list[str]:
+    """The words that may follow on a line of ``%ensemble``, for IPython's completer."""
+    words = event.line.split()[1:]
+    if not event.symbol:  # the last word is finished
+        words.append("")
+    return [each for each in complete_line(words) if each.startswith(event.symbol)]
+
+
 def unload(shell: InteractiveShell) -> None:
     """Take out the magics and their configuration; variables stay."""
+    from ensemble_notebook.notebook.live.page_channel import end_page_channels
+
+    end_page_channels(shell)
     configurables: list[Any] = shell.configurables
     transformers = shell.input_transformers_cleanup
-    transformers[:] = [
-        each for each in transformers if getattr(each, "__qualname__", "") != add_missing_body.__qualname__
-    ]
+    ours = {each.__qualname__ for each in (add_missing_body, ask_for_help)}
+    transformers[:] = [each for each in transformers if getattr(each, "__qualname__", "") not in ours]
+    shell.strdispatchers["complete_command"].strs.pop(_LINE_MAGIC, None)
     for magics in _find_loaded(shell):
         magics.stop_warm_up()
         configurables.remove(magics)

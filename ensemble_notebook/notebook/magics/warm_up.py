@@ -1,9 +1,9 @@
-"""The warm-up: imports what a first run needs, on a thread, while the kernel rests.
+"""The warm-up: imports what the first run needs, on a thread, while the kernel is idle.
 
-It opens no connection, prints nothing, and gives way to cells. Imports can't be taken back or stopped in the middle, so
-they come in steps, the smaller ones first and each after what it rests on: between two steps the warm-up waits until no
-cell runs. Inside a step it sleeps before each module for as long as a cell has just begun, but never longer than
-`GIVE_WAY_S`, since that cell may import the same package, and would wait for the one who holds the import's lock.
+It opens no connection, prints nothing, and gives way to cells. An import can't be interrupted, so the work is split
+into steps, small ones and dependencies first. Between two steps, the warm-up waits until no cell runs. Inside a step,
+it sleeps before each module while a cell has just begun, but at most `GIVE_WAY_S`: the cell may import the same
+package, and would wait for the import lock.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ _MODULES: Final = (
     "ensemble_notebook.cell.cell_reader",
     "pydantic",
     "ensemble_notebook.ensemble.ensemble",
-    "ensemble_notebook.notebook.live.screens",
     "ensemble_notebook.notebook.live.cell_reviewer",
-    "ensemble_notebook.notebook.live.interrupt_guard",
+    "ensemble_notebook.notebook.live.run_display",
+    "ensemble_notebook.ensemble.interrupt_guard",
     "ipywidgets",
     "ensemble_notebook.notebook.live.timeline_widget",
+    "ensemble_notebook.trace.execution_trace",
     "ensemble_notebook.models.model_source",
     "httpx",
     "aiohttp",
@@ -68,11 +69,11 @@ IMPORTS: Final[Sequence[Callable[[], object]]] = (
 
 
 class WarmUp:
-    """Begins after the cell that it is made in, if a person may be asked there: nbclient and terminals get none.
+    """Starts after the cell in which it is created, if a person may be there; not for nbclient and terminals.
 
     Args:
         shell: of the kernel.
-        imports: what to do, in order; one that fails is left to whoever needs it.
+        imports: the steps, in order; a failing one is skipped.
     """
 
     def __init__(self, shell: InteractiveShell, imports: Sequence[Callable[[], object]] = IMPORTS) -> None:
@@ -88,7 +89,7 @@ class WarmUp:
                 shell.events.register(event, notice)
 
     def stop(self) -> None:
-        """Begin no further step and give way no more; a step that is going on ends by itself. May be called twice."""
+        """Start no further step, and stop giving way; a running step ends by itself. May be called twice."""
         self._is_stopped = True
         self._is_resting.set()
         for event, notice in self._notices.items():
@@ -96,7 +97,7 @@ class WarmUp:
                 self._shell.events.unregister(event, notice)
 
     def find_spec(self, _name: str, _path: Any = None, _target: Any = None) -> None:
-        """Called by Python before each module that is imported; finds none, but gives way to a cell that has begun."""
+        """Python's hook before each import: finds nothing, but gives way to a cell that has begun."""
         if threading.current_thread() is self._thread:
             while time.monotonic() < self._yields_until and not self._is_stopped:
                 time.sleep(_NAP_S)
@@ -139,5 +140,5 @@ class WarmUp:
 
 
 def _are_warnings_errors() -> bool:
-    """Whether an import that warns would raise: here it would do so once, and no more where the user would see it."""
+    """Whether a warning on import would raise. It would be raised here, once, and never where the user could see it."""
     return any(action == "error" and kind.__module__ == "builtins" for action, _, kind, *_ in warnings.filters)

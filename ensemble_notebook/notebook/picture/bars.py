@@ -1,8 +1,8 @@
 """The bar of one task: its share of the time axis in block characters.
 
-Characters, because they are what survives everywhere: a sanitiser, a page without styles, a terminal, a mail. Each
-kind has a glyph of its own, so that a bar can be read without colour: those of spans are in the table of span kinds,
-the rest is here. Pure; knows neither lines nor what draws them.
+Characters survive everywhere: in a sanitiser, a page without styles, a terminal, a mail. Each kind has a glyph of its
+own, so that a bar can be read without colour. The glyphs of spans are in the table of span kinds, the others here.
+Pure; knows neither lines nor renderers.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ GLYPHS: Final = {
     GAP: " ",
     "task": "─",
     "handler": "▆",
+    "reused": "▨",
     **{name: mark.glyph for name, mark in MARKS_OF_PARTS.items()},
     "running": "▸",
     "error": "✕",
@@ -62,7 +63,8 @@ def draw_task_bar(row: Row, parts: Sequence[Row], end: float) -> tuple[BarPiece,
     if row.get("start_ms") is None:
         return ()
     first, last = _to_columns(row["start_ms"], find_stop(row, end), end)
-    cells = [GAP] * first + ["handler" if _is_handler(row) and not parts else "task"] * (last - first)
+    kind = find_task_kind(row, parts)
+    cells = [GAP] * first + [kind] * (last - first)
     for kind in _ORDER:
         for part in parts:
             if (stretch := _find_columns(part, kind, end)) is not None:
@@ -85,9 +87,13 @@ def _mark_end(row: Row) -> list[str]:
     return [row["status"]] if row["status"] in ("error", "cancelled") else []
 
 
-def _is_handler(row: Row) -> bool:
-    """Whether plain code does a task; an agent has one's own name, also before its first call."""
-    return (row.get("agent") or HANDLER_ROLE) == HANDLER_ROLE
+def find_task_kind(row: Row, parts: Sequence[Row]) -> str:
+    """What the extent of a task is drawn as: reused, plain code, or what lies between the calls of an agent."""
+    if row.get("reused"):
+        return "reused"
+    # An agent has its own name, also before its first call.
+    is_handler = (row.get("agent") or HANDLER_ROLE) == HANDLER_ROLE
+    return "handler" if is_handler and not parts else "task"
 
 
 def _find_columns(part: Row, kind: str, end: float) -> tuple[int, int] | None:

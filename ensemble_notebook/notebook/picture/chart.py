@@ -1,21 +1,23 @@
-"""The static picture's layout: rows of a trace in, lines of text with bars of block characters out.
+"""The layout of the static picture: from rows of a trace to lines of text with bars of block characters.
 
-Pure: the same rows give the same chart, whether they come from a live run or a finished one; a plan gives one, too.
-The HTML, the plain text and the terminal's table draw what stands here; they know nothing of scales, and this knows
-nothing of them. Rows are those that the timeline gets, so a bar here and a bar in the widget can't differ.
+Pure: equal rows give equal charts, for live and finished runs and for plans. HTML, plain text and the terminal's table
+render a chart and know nothing of scales. The rows are those of the timeline, so that its bars and these agree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, format_percent, pluralize
 from ensemble_notebook.notebook.picture.bars import GLYPHS, MARKS_OF_PARTS, BarPiece, draw_level_bar
-from ensemble_notebook.notebook.picture.chart_lines import ChartLine, make_chart_lines
+from ensemble_notebook.notebook.picture.chart_lines import ChartLine, Place, find_places, make_chart_line
+
+ReadRows = Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]]
+L = TypeVar("L", Place, ChartLine)
 
 MOST_LINES: Final = 100
 _USUAL_RETRIES: Final = next(each.default for each in fields(Agent) if each.name == "max_retries")
@@ -37,6 +39,7 @@ MARKS: Final = {
 _LEGEND: Final = {
     **{name: mark.word for name, mark in MARKS_OF_PARTS.items()},
     "handler": "handler",
+    "reused": "reused",
     "task": "between calls",
     "critical": "longest chain",
 }
@@ -49,6 +52,7 @@ class Chart:
     Attributes:
         status, title: of the status line.
         facts: what else the status line says, in order of importance.
+        sentence: what happened (W20); empty before the end.
         axis: texts at the start and the end of the bars.
         heads: of the columns beside the bars.
         lines: phases and tasks, in order of declaration.
@@ -59,6 +63,7 @@ class Chart:
     status: str
     title: str
     facts: tuple[str, ...]
+    sentence: str
     axis: tuple[str, str]
     heads: tuple[str, ...]
     lines: tuple[ChartLine, ...]
@@ -66,40 +71,50 @@ class Chart:
     legend: tuple[tuple[BarPiece, str], ...]
 
 
-def make_chart(snapshot: Mapping[str, Any]) -> Chart:
-    """The chart of a snapshot, live or saved."""
+def make_chart(snapshot: Mapping[str, Any], read_rows: ReadRows | None = None) -> Chart:
+    """The chart of a snapshot, live or saved.
+
+    Args:
+        snapshot: its rows may be an outline.
+        read_rows: gives the whole rows by their ids, where they are one.
+    """
     run, rows = snapshot["run"], snapshot["rows"]
     end = max([float(run.get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows), 1.0])
-    lines = list(make_chart_lines(rows, end, run["currency"]))
+    places = list(find_places(rows))
+    shown, left_out = _choose(places)
+    if read_rows is not None:
+        shown = _complete(shown, read_rows)
     return _fit_chart(
         status=run["status"],
         title=_describe_status(run),
         facts=(*_list_facts(run), *_describe_script(run, rows), *_describe_replay(run)),
+        sentence=run.get("sentence") or "",
         axis=("0 s", format_duration(end)),
         heads=("time", "tokens", "cost"),
-        lines=lines,
-        notes=[*_describe_failure(run, lines), *run["warnings"], *filter(None, [run.get("note")])],
+        lines=[make_chart_line(place, end, run["currency"]) for place in shown],
+        notes=[*_describe_failure(run, places), *run["warnings"], *filter(None, [run.get("note")]), *left_out],
     )
+
+
+def _complete(places: Sequence[Place], read_rows: ReadRows) -> list[Place]:
+    """The same with whole rows."""
+    whole = read_rows([row["span_id"] for place in places for row in (place.row, *place.parts)])
+    return [
+        replace(place, row=whole[place.row["span_id"]], parts=[whole[part["span_id"]] for part in place.parts])
+        for place in places
+    ]
 
 
 def make_plan_chart(plan: ExecutionPlan, title: str = "plan") -> Chart:
     """The chart of what is going to happen: every task at its level, as wide as all others."""
     level = {name: number for number, group in enumerate(plan.groups) for name in group}
     critical = set(plan.critical_path)
-    members: dict[str | None, list[PlannedTask]] = {}
-    for task in plan.tasks:
-        members.setdefault(task.phase, []).append(task)
-    lines: list[ChartLine] = []
-    for phase, after in plan.phases.items() or [(None, ())]:
-        if phase is not None:
-            settings = _join_settings(plan.phase_settings.get(phase, {}))
-            lines.append(ChartLine(is_phase=True, name=phase, status="pending", cells=(", ".join(after), "", settings)))
-        lines += [
-            _make_planned_line(
-                task, draw_level_bar(level[task.name], len(plan.groups), is_critical=task.name in critical)
-            )
-            for task in members.get(phase, ())
-        ]
+    bars = {
+        task.name: draw_level_bar(level[task.name], len(plan.groups), is_critical=task.name in critical)
+        for task in plan.tasks
+    }
+    lines = [*_list_planned_lines(plan, bars, 0)]
+    shown, left_out = _choose(lines)
     return _fit_chart(
         status="pending",
         title=title,
@@ -108,11 +123,30 @@ def make_plan_chart(plan: ExecutionPlan, title: str = "plan") -> Chart:
             f"up to {plan.max_parallelism} at once",
             f"longest chain {pluralize(plan.estimated_rounds, 'task')}",
         ],
+        sentence="",
         axis=("first", "last"),
         heads=("after" if plan.phases else "reads", "model", "settings"),
-        lines=lines,
-        notes=(),
+        lines=shown,
+        notes=left_out,
     )
+
+
+def _list_planned_lines(
+    plan: ExecutionPlan, bars: Mapping[str, tuple[BarPiece, ...]], depth: int
+) -> Iterator[ChartLine]:
+    """The lines of a plan; those of an ensemble that does a task stand below it, without bars of their own."""
+    members: dict[str | None, list[PlannedTask]] = {}
+    for task in plan.tasks:
+        members.setdefault(task.phase, []).append(task)
+    for phase, after in plan.phases.items() or [(None, ())]:
+        if phase is not None:
+            cells = (", ".join(after), "", _join_settings(plan.phase_settings.get(phase, {})))
+            yield ChartLine(is_phase=True, depth=depth, name=phase, status="pending", cells=cells)
+        for task in members.get(phase, ()):
+            line = _make_planned_line(task, bars.get(task.name, ()))
+            yield replace(line, depth=line.depth + depth, is_worker=depth > 0)
+            if task.nested is not None:
+                yield from _list_planned_lines(task.nested, {}, line.depth + depth + 1)
 
 
 def _describe_status(run: Mapping[str, Any]) -> str:
@@ -124,22 +158,24 @@ def _describe_status(run: Mapping[str, Any]) -> str:
 def _fit_chart(
     *, heads: Sequence[str], lines: Sequence[ChartLine], facts: Iterable[str], notes: Iterable[str], **rest: Any
 ) -> Chart:
-    """Put together, without the columns in which nothing stands, and with no more lines than a page holds."""
-    lines, left_out = _choose_lines(lines)
+    """Put together, without the columns in which nothing stands."""
     used = [index for index in range(len(heads)) if any(line.cells[index] for line in lines)]
     kinds = {piece.kind for line in lines for piece in line.bar}
     return Chart(
         heads=tuple(heads[index] for index in used),
         lines=tuple(_keep_cells(line, used) for line in lines),
         facts=tuple(facts),
-        notes=(*notes, *left_out),
+        notes=tuple(notes),
         legend=tuple((BarPiece(GLYPHS[kind], kind), word) for kind, word in _LEGEND.items() if kind in kinds),
         **rest,
     )
 
 
-def _choose_lines(lines: Sequence[ChartLine]) -> tuple[Sequence[ChartLine], Iterable[str]]:
-    """At most `MOST_LINES` lines, in their order: what did not end well comes before what did."""
+def _choose(lines: Sequence[L]) -> tuple[Sequence[L], Sequence[str]]:
+    """At most `MOST_LINES` lines, in their order: what did not end well comes before what did. And a word on the rest.
+
+    A page holds no more.
+    """
     if len(lines) <= MOST_LINES:
         return lines, ()
     ranked = sorted(range(len(lines)), key=lambda index: lines[index].status in ("ok", "pending"))
@@ -171,8 +207,9 @@ def _list_facts(run: Mapping[str, Any]) -> Iterable[str]:
     for field, noun in (("tool_call_count", "tool call"), ("error_count", "error"), ("retry_count", "retry")):
         if number := run.get(field):
             yield pluralize(number, noun)
-    if number := run.get("tasks_skipped"):
-        yield f"{number} skipped"
+    for field, word in (("tasks_cancelled", "cancelled"), ("tasks_skipped", "skipped")):
+        if number := run.get(field):
+            yield f"{number} {word}"
 
 
 def _describe_script(run: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> Iterable[str]:
@@ -206,7 +243,7 @@ def _describe_budget(run: Mapping[str, Any]) -> Iterable[str]:
         yield f"{format_percent(share)} of {limit}"
 
 
-def _describe_failure(run: Mapping[str, Any], lines: Sequence[ChartLine]) -> Iterable[str]:
+def _describe_failure(run: Mapping[str, Any], lines: Sequence[Place]) -> Iterable[str]:
     """The error that ended the run, unless a task shows it."""
     error = run.get("error")
     if error and run["status"] == "failed" and not any(line.status == "error" and not line.is_phase for line in lines):
@@ -223,4 +260,5 @@ def _make_planned_line(task: PlannedTask, bar: tuple[BarPiece, ...]) -> ChartLin
         said["max_retries"] = task.max_retries  # of its agent, or its own
     cells = (", ".join(task.context), task.llm or "", _join_settings({**said, **task.settings}))
     depth = 0 if task.phase is None else 1
-    return ChartLine(name=task.name, depth=depth, agent=task.agent, status="pending", bar=bar, cells=cells)
+    name = f"{task.name} {task.times}".rstrip()
+    return ChartLine(name=name, depth=depth, agent=task.agent, status="pending", bar=bar, cells=cells)

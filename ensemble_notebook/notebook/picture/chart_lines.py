@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ensemble_notebook.domain.wording import format_count, format_duration, format_money, pluralize
+from ensemble_notebook.domain.wording import describe_cause, format_count, format_duration, format_money, pluralize
 from ensemble_notebook.notebook.picture.bars import (
     MARKS_OF_PARTS,
     STARTUP,
@@ -21,6 +21,10 @@ from ensemble_notebook.notebook.picture.bars import (
 )
 
 _LINES: Final = ("phase", "task")
+_MOST_ITEMS: Final = 12
+"""Of a task with more items than these, only those stand below it that did not end well."""
+_ENDED_BADLY: Final = ("error", "cancelled", "waiting")
+_HANDED_ON_BY: Final = ("delegation", "nested")
 _DRAWN: Final = (*MARKS_OF_PARTS, "attempt")
 _ANSWERS: Final = {
     "edit": "edited in a review",
@@ -38,7 +42,7 @@ class ChartLine:
         span_id: of the task or phase; empty in a plan.
         is_phase: True for a heading.
         depth: 1 for a task in a phase, one more for each time that its work was handed on.
-        is_worker: it was handed on by the task above.
+        is_worker: it is no task of the plan: it was handed on, or is of a run inside the task above or a review.
         status: as in the rows.
         bar: pieces from the left; together at most as many characters as a bar is wide, and a mark.
         cells: texts, one for each of the chart's `heads`.
@@ -57,13 +61,37 @@ class ChartLine:
     notes: tuple[str, ...] = ()
 
 
-def make_chart_lines(rows: Sequence[Row], end: float, currency: str) -> Iterable[ChartLine]:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line belongs, before it is drawn.
+
+    Attributes:
+        row: of the task, phase or startup.
+        parts: the rows of what a task did.
+        depth, is_worker: as in `ChartLine`.
+    """
+
+    row: Row
+    parts: Sequence[Row] = ()
+    depth: int = 0
+    is_worker: bool = False
+
+    @property
+    def status(self) -> str:
+        """As in the row."""
+        return str(self.row["status"])
+
+    @property
+    def is_phase(self) -> bool:
+        """True for a heading."""
+        return bool(self.row["kind"] == "phase")
+
+
+def find_places(rows: Sequence[Row]) -> Iterable[Place]:
     """Phases and tasks in order of declaration; what a task handed on stands below it. Startups come last.
 
     Args:
-        rows: of a snapshot.
-        end: of the time axis, in milliseconds.
-        currency: of costs that don't say theirs.
+        rows: of a snapshot; an outline will do.
     """
     known = {row["span_id"]: row for row in rows}
     below: dict[str | None, list[Row]] = {}
@@ -74,17 +102,41 @@ def make_chart_lines(rows: Sequence[Row], end: float, currency: str) -> Iterable
         elif row["kind"] in _DRAWN:
             parts.setdefault(_find_enclosing(row, known, ("task",)), []).append(row)
 
-    def walk(above: Row | None, depth: int) -> Iterable[ChartLine]:
+    def walk(above: Row | None, depth: int) -> Iterable[Place]:
         for row in below.get(None if above is None else above["span_id"], ()):
-            if row["kind"] == "phase":
-                yield _make_phase_line(row, end)
+            if row["kind"] == "phase":  # with a row above, of a nested run
+                yield Place(row, depth=depth)
             else:
-                line = _make_task_line(row, parts.get(row["span_id"], ()), end, currency)
-                yield replace(line, depth=depth, is_worker=above is not None and above["kind"] == "task")
-            yield from walk(row, depth + 1)
+                # In a view that was kept small, what handed it on may be missing.
+                is_worker = (above or {}).get("kind") == "task" or bool(_find_enclosing(row, known, _HANDED_ON_BY))
+                yield Place(row, parts.get(row["span_id"], ()), depth, is_worker)
+            if row["span_id"] in below:
+                yield from walk(row, depth + 1)
+
+    # One row stands for very many items, with what they did.
+    for span_id, items in below.items():
+        if span_id is not None and (known[span_id].get("item_count") or 0) > _MOST_ITEMS:
+            below[span_id] = [row for row in items if row["status"] in _ENDED_BADLY]
+            parts.setdefault(span_id, []).extend(part for row in items for part in parts.get(row["span_id"], ()))
 
     yield from walk(None, 0)
-    yield from (_make_startup_line(row, end) for row in rows if row.get("wait_kind") == STARTUP)
+    yield from (Place(row) for row in rows if row.get("wait_kind") == STARTUP)
+
+
+def make_chart_line(place: Place, end: float, currency: str) -> ChartLine:
+    """Draw a line.
+
+    Args:
+        place: its rows are whole.
+        end: of the time axis, in milliseconds.
+        currency: of costs that don't say theirs.
+    """
+    if place.is_phase:
+        return replace(_make_phase_line(place.row, end), depth=place.depth)
+    if place.row["kind"] not in _LINES:
+        return _make_startup_line(place.row, end)
+    line = _make_task_line(place.row, place.parts, end, currency)
+    return replace(line, depth=place.depth, is_worker=place.is_worker)
 
 
 def _find_enclosing(row: Row, known: Mapping[str, Row], kinds: Sequence[str]) -> str | None:
@@ -120,13 +172,32 @@ def _make_startup_line(row: Row, end: float) -> ChartLine:
 def _make_task_line(row: Row, parts: Sequence[Row], end: float, currency: str) -> ChartLine:
     return ChartLine(
         span_id=row["span_id"],
-        name=row["name"],
+        name=f"{row['name']}{_describe_times(row)}",
         agent=row.get("agent") or "",
         status=row["status"],
         bar=draw_task_bar(row, parts, end),
         cells=(_describe_time(row, end), _describe_tokens(row, parts), _describe_cost(row, currency)),
-        notes=tuple(_list_notes(row, parts)),
+        notes=(*_describe_reuse(row, currency), *_list_notes(row, parts)),
     )
+
+
+def _describe_times(row: Row) -> str:
+    """How often a task runs, in the timeline's words (`timesOf`)."""
+    if row.get("item_count") is not None:
+        return f" x {row['item_count']:,}"
+    return " x ?" if "for_each" in (row.get("settings") or {}) else ""
+
+
+def _describe_reuse(row: Row, currency: str) -> Iterable[str]:
+    """Why a task was reused and what that saved, or why it ran; nothing where nobody asked (C34)."""
+    reason = row.get("reuse_reason")
+    if row.get("reused"):
+        cost, tokens = row.get("saved_cost"), row.get("saved_tokens")
+        saved = [format_money(cost, row.get("currency") or currency)] if cost else []
+        saved += [f"{format_count(tokens)} tokens"] if tokens else []
+        yield f"reused, {reason}; saved {', '.join([*saved, format_duration(row.get('saved_ms'))])}"
+    elif reason is not None:
+        yield f"not reused: {reason}"
 
 
 def _describe_cost(row: Row, currency: str) -> str:
@@ -149,11 +220,15 @@ def _describe_tokens(row: Row, parts: Sequence[Row]) -> str:
 
 
 def _list_notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
+    if row.get("delta"):
+        yield str(row["delta"])
     if row["status"] == "skipped":
         yield _describe_skip(row)
     elif row.get("error_type"):
         yield f"{row['error_type']}: {row.get('error_message') or 'no message'}"
-    reasons = [str(part["retry_reason"]) for part in parts if part["kind"] == "attempt" and part.get("retry_reason")]
+    reasons = [
+        describe_cause(part["retry_reason"]) for part in parts if part["kind"] == "attempt" and part.get("retry_reason")
+    ]
     if reasons:
         yield f"{pluralize(len(reasons), 'retry')}: {', '.join(dict.fromkeys(reasons))}"
     handing_on = {part.get("parent_id") for part in parts if part["kind"] == "delegation"}
@@ -176,8 +251,12 @@ def _list_notes(row: Row, parts: Sequence[Row]) -> Iterable[str]:
 
 
 def _describe_skip(row: Row) -> str:
+    """Why it never ran, in the timeline's words (`describeSkip`): that it did not is said once."""
     reason = str(row.get("reason"))
-    return reason if reason.startswith("condition") else f"skipped: {reason}"
+    if reason.startswith("condition"):
+        return reason
+    reason = reason.removeprefix("not started: ")
+    return f"skipped, since {reason}" if reason.startswith("phase ") else f"skipped: {reason}"
 
 
 def _describe_review(part: Row) -> str | None:

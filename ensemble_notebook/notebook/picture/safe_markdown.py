@@ -58,6 +58,8 @@ def _neutralize_lines(lines: list[str]) -> Iterator[str]:
                 yield _outdent(fence["mark"], fence)
             fence = _match_fence(line)
             yield _outdent(line.strip(), fence) if fence else _neutralize_line(line)
+    if fence is not None:  # what is shown below the text is no part of it
+        yield _outdent(fence["mark"], fence)
 
 
 def _match_fence(line: str) -> re.Match[str] | None:

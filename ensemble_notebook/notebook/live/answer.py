@@ -1,0 +1,74 @@
+"""The final answer below a run, as a cell shows it (C30): masked, made safe, and folded where it is long.
+
+A page takes seconds for a text of a megabyte, and nobody reads it there. So only its beginning is made safe and sent,
+with a word on how much is left out and the expression that gives all of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ensemble_notebook.domain.definitions.enums import CaptureMode, RunStatus
+from ensemble_notebook.domain.outputs.secrets import mask_start
+from ensemble_notebook.errors import remove_control_characters
+from ensemble_notebook.notebook.picture.safe_markdown import neutralize_markdown
+
+if TYPE_CHECKING:
+    from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
+
+LONGEST_ANSWER: Final = 20_000
+
+_LONGEST_REST: Final = 500  # so much less may be shown, so that no line or word is cut
+
+# A run that ended for another reason has a last output, but no answer.
+_FINAL: Final = (RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_WARNINGS)
+
+
+class Answer:
+    """What a cell shows of the final text of a run.
+
+    Args:
+        text: all of it.
+        expression: what gives all of it in the notebook: ``report.raw``.
+    """
+
+    def __init__(self, text: str, expression: str) -> None:
+        start = mask_start(text, LONGEST_ANSWER)
+        self._left_out = max(0, len(text) - LONGEST_ANSWER)
+        if self._left_out:
+            end = _find_last_end(start)
+            self._left_out += len(start) - end
+            start = start[:end]
+        self._start = start
+        self._expression = expression
+
+    @property
+    def plain(self) -> str:
+        """For terminals, and wherever there is no Markdown."""
+        text = remove_control_characters(self._start)
+        return text + self._tell_rest("\n\n[{} more characters are left out here. All of it: {}]")
+
+    @property
+    def markdown(self) -> str:
+        """For pages."""
+        return neutralize_markdown(self._start) + self._tell_rest(
+            "\n\n---\n\n**{} more characters are left out here. All of it:** `{}`"
+        )
+
+    def _tell_rest(self, words: str) -> str:
+        return words.format(f"{self._left_out:,}", self._expression) if self._left_out else ""
+
+
+def _find_last_end(text: str) -> int:
+    """Where its last line that is whole ends, or its last word, if that is near the end of the text."""
+    near = len(text) - _LONGEST_REST
+    return next((end for mark in ("\n", " ") if (end := text.rfind(mark, max(0, near))) > 0), len(text))
+
+
+def find_answer(output: EnsembleOutput | None, expression: str) -> Answer | None:
+    """The final text of a run that has completed; None where there is none."""
+    if output is None or output.status not in _FINAL or not output.raw.strip():
+        return None
+    if output.trace.capture_mode is CaptureMode.METADATA:  # no page keeps it
+        return None
+    return Answer(output.raw, expression)

@@ -1,0 +1,213 @@
+"""The feed of one run: sends its messages to all views, and answers theirs (W13, W16).
+
+A view is reached through a subscriber: a widget's comm, or the channel of a page. Each paint makes one delta for all of
+them. Knows no comm and no widget.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.notebook.live.cell_reviewer import CellReviewer, read_decision
+from ensemble_notebook.notebook.live.feed_registry import Subscriber, register_feed
+from ensemble_notebook.notebook.live.run_selection import RunSelection
+
+if TYPE_CHECKING:
+    from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+
+# While a view has not said hello, it may not have been listening yet, or its hello waits until the cell is over.
+FIRST_REPEAT_S: Final = 0.25
+LAST_REPEAT_S: Final = 16.0
+
+logger = logging.getLogger(__name__)
+
+
+class RunFeed:
+    """One run, live or finished, as its views see it.
+
+    Any thread may paint, and any may bring messages (W13: while a cell is busy, they come on another one).
+
+    Args:
+        messages: about the run.
+        stop: stops the run; None where nothing can be stopped.
+        reviewer: answers the questions of the run; None where nobody is asked here.
+        cell_id: the notebook's id of the cell that runs it; None where it is not known.
+
+    Attributes:
+        feed_id: unique, and constant: views find their run by it.
+        selection: what is selected in all of them.
+    """
+
+    def __init__(
+        self,
+        messages: TimelineMessages,
+        stop: Callable[[], None] | None = None,
+        reviewer: CellReviewer | None = None,
+        cell_id: str | None = None,
+    ) -> None:
+        self.feed_id: Final = uuid.uuid4().hex
+        self.messages: Final = messages
+        self.cell_id: Final = cell_id
+        self._stop = stop
+        self._reviewer = reviewer
+        self._is_over = messages.is_over
+        self._lock = threading.Lock()
+        self._sent = messages.count
+        self._subscribers: dict[Subscriber, _Repeat | None] = {}
+        self._has_selection = False
+        # Weakly, since a widget, which all widgets are known by, shares the selection, and must not keep the feed.
+        tell = weakref.WeakMethod(self._tell_selection)
+        self.selection: Final = RunSelection(messages, lambda: (found := tell()) and found())
+        register_feed(self)
+
+    @property
+    def is_live(self) -> bool:
+        """The run goes on: more will be told of it."""
+        return not self._is_over
+
+    @property
+    def pulse_s(self) -> float | None:
+        """Paint after so many seconds even if nothing has happened: a view may have missed its snapshot."""
+        with self._lock:
+            due = [each.at for each in self._subscribers.values() if each is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Tell this subscriber, too: a snapshot with the next paint, then every delta."""
+        with self._lock:
+            self._subscribers.setdefault(subscriber, _Repeat())
+
+    def unsubscribe(self, subscriber: Subscriber) -> None:
+        """Tell it nothing any more."""
+        with self._lock:
+            self._subscribers.pop(subscriber, None)
+
+    def paint(self, is_last: bool, /) -> None:
+        """Tell all subscribers what has changed since the last time, each by one message."""
+        with self._lock:
+            due = self._list_due(is_last)
+            if self.messages.count != self._sent:
+                delta, buffers = self.messages.pack_delta(self._sent)
+                self._sent = delta["n"]
+                self._mark_answerable(delta)
+                for subscriber in [each for each in self._subscribers if each not in due]:  # a snapshot has it all
+                    self._send(subscriber, delta, buffers)
+            if due:
+                self._send_snapshot(due)
+            if is_last:
+                # Nothing is left to stop or to answer, and the run's handle would keep its output alive.
+                self._stop = self._reviewer = None
+                self._is_over = True
+
+    def receive(self, subscriber: Subscriber, content: Any) -> None:
+        """Answer a view, through the subscriber that it asked through. Quick; what makes no sense changes nothing."""
+        kind = content.get("kind") if isinstance(content, dict) else None
+        with self._lock:
+            stop, reviewer = self._stop, self._reviewer
+            if reviewer is not None:
+                reviewer.hear()
+            if kind == "hello":
+                self._send_state(subscriber, content.get("have"))
+            elif kind == "ping":
+                self._send(subscriber, {"kind": "pong", "nonce": content.get("nonce")})
+            elif kind == "details":
+                self._send(subscriber, self._make_details(str(content.get("span_id"))))
+            elif kind == "piece":
+                self._send_piece(subscriber, content)
+        if kind == "review" and reviewer is not None:
+            decision = read_decision(content.get("verdict"), content.get("text"))
+            if decision is not None:
+                reviewer.answer(str(content.get("span_id")), decision)
+        elif kind == "stop" and stop is not None:
+            stop()
+        elif kind == "selection":
+            self._take_selection(subscriber, content)
+
+    def make_snapshot(self) -> dict[str, Any]:
+        """Everything by now, for a picture."""
+        return self._mark_answerable(self.messages.make_snapshot())
+
+    def _send_state(self, subscriber: Subscriber, have: Any) -> None:
+        """Send what a view lacks, which may be nothing; one that knows nothing, or something else, gets a snapshot."""
+        if subscriber in self._subscribers:
+            self._subscribers[subscriber] = None
+        is_known = isinstance(have, int) and 0 <= have <= self.messages.count
+        message, buffers = self.messages.pack_delta(have) if is_known else self.messages.pack_snapshot()
+        self._send(subscriber, self._mark_answerable(message), buffers)
+        if self._has_selection:
+            self._send(subscriber, self.selection.to_message())
+
+    def _take_selection(self, subscriber: Subscriber, content: dict[str, Any]) -> None:
+        """Select what a view says, and tell it by its number that this is what holds now."""
+        try:
+            self.selection.take(content)
+        finally:  # an observer may fail; the view waits for the answer all the same
+            with self._lock:
+                self._send(subscriber, {**self.selection.to_message(), "nonce": content.get("nonce")})
+
+    def _tell_selection(self) -> None:
+        """Tell all views what is selected."""
+        with self._lock:
+            self._has_selection = True
+            for subscriber in list(self._subscribers):
+                self._send(subscriber, self.selection.to_message())
+
+    def _send_piece(self, subscriber: Subscriber, content: dict[str, Any]) -> None:
+        """Send more of a text."""
+        start = content.get("from")
+        if isinstance(start, int) and start >= 0:
+            piece = self.messages.make_piece(str(content.get("span_id")), str(content.get("field")), start)
+            self._send(subscriber, piece)
+
+    def _list_due(self, is_last: bool) -> list[Subscriber]:
+        """List those that get a snapshot now, since no view has said hello through them."""
+        now = time.monotonic()
+        return [
+            each for each, repeat in self._subscribers.items() if repeat is not None and (is_last or now >= repeat.at)
+        ]
+
+    def _send_snapshot(self, due: Sequence[Subscriber]) -> None:
+        snapshot, buffers = self.messages.pack_snapshot()
+        self._mark_answerable(snapshot)
+        for subscriber in due:
+            self._send(subscriber, snapshot, buffers)
+            repeat = self._subscribers.get(subscriber)
+            if repeat is not None:
+                repeat.postpone()
+
+    def _make_details(self, span_id: str) -> dict[str, Any]:
+        """The details of a span; of a question all of its text, since a person may want to edit it."""
+        details = self.messages.make_details(span_id)
+        text = None if self._reviewer is None else self._reviewer.text_of(span_id)
+        return details if text is None else {**details, "input": text}
+
+    def _mark_answerable(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The message, asking a person nothing where somebody else is asked."""
+        if self._reviewer is None or not self._reviewer.is_asked:
+            message["run"]["waiting"] = []
+        return message
+
+    def _send(self, subscriber: Subscriber, message: dict[str, Any], buffers: Sequence[bytes] = ()) -> None:
+        try:
+            subscriber.send(message, list(buffers) or None)
+        except Exception:
+            logger.exception("A view of run %s can't be reached; it is told nothing any more.", self.feed_id)
+            self._subscribers.pop(subscriber, None)
+
+
+class _Repeat:
+    """When a subscriber gets its next snapshot unasked: soon, then ever more rarely."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self._wait_s = FIRST_REPEAT_S
+
+    def postpone(self) -> None:
+        self.at = time.monotonic() + self._wait_s
+        self._wait_s = min(2 * self._wait_s, LAST_REPEAT_S)

@@ -1,0 +1,163 @@
+"""The selection in the views of a run, as data: spans, and a range of time (W7).
+
+There is one state for all views of a run, in all pages and for Python. Knows no comm and no widget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from traitlets import All, Bunch, HasTraits, TraitType
+
+from ensemble_notebook.errors import ValidationError, did_you_mean
+
+if TYPE_CHECKING:
+    from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+
+TimeRange = tuple[float, float]
+
+
+class _SpanIds(TraitType[list[str], Iterable[str]]):
+    """Ids of spans of the run, each once, in the order in which they were selected."""
+
+    info_text = "ids of spans"
+
+    def validate(self, obj: Any, value: Any) -> list[str]:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise ValidationError(f"selection takes a list of span ids, got {value!r}.")
+        selected = list(dict.fromkeys(value))
+        unknown = [each for each in selected if not obj.has_span(each)]
+        if unknown:
+            raise ValidationError(obj.describe_unknown(unknown))
+        return [str(each) for each in selected]
+
+
+class _Range(TraitType[TimeRange | None, Iterable[float] | None]):
+    """From when to when, in milliseconds since the start of the run."""
+
+    default_value = None
+    allow_none = True
+    info_text = "(from_ms, to_ms)"
+
+    def validate(self, _obj: Any, value: Any) -> TimeRange | None:
+        if value is None:
+            return None
+        try:
+            from_ms, to_ms = map(float, value)
+        except (TypeError, ValueError):
+            raise ValidationError(f"range takes (from_ms, to_ms) or None, got {value!r}.") from None
+        if not (math.isfinite(from_ms) and math.isfinite(to_ms)) or from_ms < 0:
+            raise ValidationError(f"range counts milliseconds from the start of the run, got {value!r}.")
+        if from_ms >= to_ms:
+            raise ValidationError(f"range has to end after it begins: from_ms is {from_ms:g}, to_ms is {to_ms:g}.")
+        return from_ms, to_ms
+
+
+class RunSelection(HasTraits):
+    """The selection of a run. Any thread may set it; observers are called on that one.
+
+    Args:
+        messages: about the run, which know its spans.
+        tell: called after each change, before the observers.
+
+    Attributes:
+        selection: ids of spans, in the order in which they were selected. A list, since pandas takes it as labels,
+            where a tuple would be one label of several levels: ``frames.spans.loc[selection]``. To change it, set it.
+        range: ``(from_ms, to_ms)`` since the start of the run; None where no time is marked.
+    """
+
+    selection = _SpanIds()
+    range = _Range()
+
+    def __init__(self, messages: TimelineMessages, tell: Callable[[], object]) -> None:
+        super().__init__()
+        self._messages = messages
+        self._tell: Callable[[], object] = int
+        self.selection = []  # so that observers are told what was selected before, from the first change on
+        self._tell = tell
+
+    def notify_change(self, change: Bunch) -> None:
+        """Have views told before any observer, which may fail."""
+        self._tell()
+        super().notify_change(change)
+
+    def has_span(self, span_id: Any) -> bool:
+        """Whether the run has this span by now."""
+        return isinstance(span_id, str) and self._messages.has_span(span_id)
+
+    def describe_unknown(self, span_ids: list[Any]) -> str:
+        """What to say of ids that no span of the run has."""
+        first, *others = span_ids
+        more = f" and {len(others)} more" if others else ""
+        near = did_you_mean(str(first), self._messages.list_span_ids())
+        return f"The run has no span {first!r}{more}.{near} The ids are the index of its frames.spans."
+
+    def take(self, content: dict[str, Any]) -> None:
+        """Take over what a view says; what it leaves out stays, and what makes no sense changes nothing."""
+        spans = content.get("selection")
+        if isinstance(spans, list):
+            self.selection = [each for each in spans if self.has_span(each)]
+        if "range" in content:
+            try:
+                self.range = content["range"]
+            except ValidationError:
+                return
+
+    def to_message(self) -> dict[str, Any]:
+        """What views are told."""
+        return {"kind": "selection", "selection": self.selection, "range": self.range}
+
+
+class _OfRun(TraitType[Any, Any]):
+    """A trait that a timeline has in common with its run."""
+
+    def get(self, obj: Any, _cls: Any = None) -> Any:
+        return getattr(obj.run_selection, str(self.name))
+
+    def set(self, obj: Any, value: Any) -> None:
+        setattr(obj.run_selection, str(self.name), value)
+
+
+class SelectableTimeline(HasTraits):
+    """A timeline whose selection is that of its run: all timelines of a run show and tell the same.
+
+    Observers are kept with the run's selection, so that ``report.timeline.observe(act, "selection")`` works, whichever
+    object `report.timeline` is by then.
+
+    Attributes:
+        selection, range: as those of `RunSelection`.
+    """
+
+    selection = _OfRun()
+    range = _OfRun()
+
+    def __init__(self, run_selection: RunSelection, **traits: Any) -> None:
+        self.run_selection = run_selection
+        super().__init__(**traits)
+
+    def observe(self, handler: Any, names: Any = All, type: Any = "change") -> None:  # noqa: A002 - as it is
+        """Call `handler` with each change; a second time changes nothing."""
+        shared, own = _split_names(names)
+        if shared:
+            self.run_selection.observe(handler, shared, type)
+        if own:
+            super().observe(handler, own, type)
+
+    def unobserve(self, handler: Any, names: Any = All, type: Any = "change") -> None:  # noqa: A002 - as it is
+        """Call it no more."""
+        shared, own = _split_names(names)
+        if shared:
+            self.run_selection.unobserve(handler, shared, type)
+        if own:
+            super().unobserve(handler, own, type)
+
+
+def _split_names(names: Any) -> tuple[list[str], Any]:
+    """The names of traits that a timeline has in common with its run, and the others."""
+    shared = ["selection", "range"]
+    if names is All:
+        return shared, All
+    names = [names] if isinstance(names, str) else list(names)
+    return [name for name in names if name in shared], [name for name in names if name not in shared]

@@ -1,0 +1,119 @@
+"""``%ensemble``: a table of its sub-commands. Each has a row here and a function in a module of its own."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.errors import ValidationError, did_you_mean
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+
+@dataclass(frozen=True, slots=True)
+class LineCommand:
+    """A sub-command of ``%ensemble``.
+
+    Attributes:
+        word: that names it.
+        arguments: as the help shows them.
+        meaning: one line of help.
+        function: ``"module:function"`` below ``ensemble_notebook.notebook.magics``, imported when it is needed. It is
+            called with the words that follow and the shell; what it returns is the value of the line, as of any
+            expression: shown, or bound by ``table = %ensemble runs``. It raises `EnsembleError` for what is wrong.
+        options: words that complete its arguments.
+    """
+
+    word: str
+    arguments: str
+    meaning: str
+    function: str
+    options: tuple[str, ...] = ()
+
+    @property
+    def usage(self) -> str:
+        """How it is typed."""
+        return f"%ensemble {self.word} {self.arguments}".rstrip()
+
+
+LINE_COMMANDS: Final = (
+    LineCommand("help", "", "the options of a cell, with examples", "about_commands:show_help"),
+    LineCommand("version", "", "the version", "about_commands:show_version"),
+    LineCommand(
+        "runs",
+        "[-n COUNT] [--compare | --clear]",
+        "the remembered runs, as a DataFrame; --compare: this notebook's last, with what changed from run to run",
+        "run_commands:list_runs",
+        ("-n", "--compare", "--clear"),
+    ),
+    LineCommand(
+        "show", "RUN", "a run: a variable, an id or its beginning, a name, or -1 for the last", "run_commands:show_run"
+    ),
+    LineCommand(
+        "diff",
+        "[A B]",
+        "what changed from run A to run B, named as for show; without them, this notebook's last two",
+        "compare_commands:diff_runs",
+    ),
+    LineCommand(
+        "export",
+        "RUN FILE",
+        "a run, named as for show, as .trace.json, .html, .svg or .parquet",
+        "export_command:export_run",
+    ),
+    LineCommand(
+        "yaml",
+        "NAME",
+        "an ensemble, or that of an output, as a new cell below",
+        "text_commands:write_as_cell",
+    ),
+    LineCommand("python", "NAME", "the same as Python source, as a new cell below", "text_commands:write_as_python"),
+    LineCommand(
+        "import",
+        "crewai FOLDER",
+        "agents.yaml, tasks.yaml and crew.py of a crewAI project as a new cell below",
+        "import_command:import_project",
+        ("crewai",),
+    ),
+    LineCommand("schema", "", "the JSON Schema of cells, for editors: shown, or a dict", "schema_command:show_schema"),
+    LineCommand("models", "", "what the model specs come to here, as a DataFrame", "model_command:list_models"),
+    LineCommand(
+        "resume", "RUN [-o NAME]", "go on with a run that was stopped, or failed", "resume_command:resume_run", ("-o",)
+    ),
+)
+
+_HELP_WORDS: Final = ("--help", "-h", "?")
+
+
+def run_line(line: str, shell: InteractiveShell) -> Any:
+    """Do what a line says; gives its value.
+
+    Raises:
+        ValidationError: it has no such word, or the line was meant to be a cell.
+        EnsembleError: whatever the sub-command finds wrong.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise ValidationError(f"%ensemble can't read {line.strip()!r}: {error}.") from None
+    if not words:
+        return importlib.import_module(f"{__package__}.about_commands").show_overview(LINE_COMMANDS)
+    word = "help" if words[0] in _HELP_WORDS else words[0].lstrip("-")
+    command = next((each for each in LINE_COMMANDS if each.word == word), None)
+    if command is None:
+        hint = did_you_mean(word, [each.word for each in LINE_COMMANDS])
+        raise ValidationError(f"%ensemble knows no {line.strip()!r}.{hint} A cell that runs begins with %%ensemble.")
+    if any(each in _HELP_WORDS for each in words[1:]):
+        return importlib.import_module(f"{__package__}.about_commands").show_usage(command)
+    module, _, function = command.function.partition(":")
+    return getattr(importlib.import_module(f"{__package__}.{module}"), function)(words[1:], shell)
+
+
+def complete_line(words: list[str]) -> list[str]:
+    """The words that may follow those of a line, whose last one is not finished."""
+    if len(words) <= 1:
+        return [each.word for each in LINE_COMMANDS]
+    return [option for each in LINE_COMMANDS if each.word == words[0] for option in each.options]

@@ -1,0 +1,179 @@
+"""Cells with ``--map`` or ``--vary``: their runs, and the question before an expensive one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from ensemble_notebook.domain.planning.graph import build_graph
+from ensemble_notebook.domain.wording import format_money, pluralize
+from ensemble_notebook.ensemble.many_runs.map_estimate import estimate_map
+from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
+from ensemble_notebook.ensemble.many_runs.rows import Rows, make_only_row, read_rows
+from ensemble_notebook.ensemble.many_runs.variant import combine, make_variants
+from ensemble_notebook.errors import RunInterrupted, ValidationError, find_nearest
+from ensemble_notebook.notebook.live.display_mode import has_reader
+
+if TYPE_CHECKING:
+    from ensemble_notebook.cell.cell import Cell
+    from ensemble_notebook.cell.language.options import Options
+    from ensemble_notebook.domain.definitions.limits import Budget
+    from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
+    from ensemble_notebook.ensemble.ensemble import Ensemble
+    from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
+    from ensemble_notebook.ensemble.run_settings import RunSettings
+
+_LLM = "llm"
+_INPUTS = "inputs"
+_ALLOW = "%config EnsembleMagics.confirm_cost = None"
+
+
+def find_rows(names: Mapping[str, Any], variable: str) -> Rows:
+    """What a variable of the notebook holds, as rows.
+
+    Raises:
+        ValidationError: there is no such variable, or it holds no rows.
+    """
+    if variable not in names:
+        near = find_nearest(variable, [name for name in names if not name.startswith("_")])
+        hint = f" Did you mean {near!r}?" if near else " Set it in a cell above."
+        raise ValidationError(f"--map {variable}: the notebook has no variable of this name.{hint}")
+    given = names[variable]
+    if hasattr(given, "__next__"):  # it would be used up by the first look
+        raise ValidationError(f"--map {variable}: it can be read only once. Make a list of it: {variable} = list(...).")
+    try:
+        return read_rows(given)
+    except ValidationError as error:
+        raise ValidationError(f"--map {variable}: {error}") from None
+
+
+class ManyRuns:
+    """The runs of one cell: one for each row of ``--map`` and each combination of the values of ``--vary``.
+
+    Args:
+        options: of the cell, with one of the two.
+        names: the notebook's variables.
+
+    Attributes:
+        given: the names of the inputs that rows and variants provide, columns first.
+
+    Raises:
+        ValidationError: the variable holds no rows.
+    """
+
+    def __init__(self, options: Options, names: Mapping[str, Any]) -> None:
+        self._names = names
+        self._variable = options.map
+        self._rows = make_only_row({}) if options.map is None else find_rows(names, options.map)
+        self._changes = {name: _to_changes(values, names) for name, values in combine(options.vary).items() if values}
+        self.given = tuple(dict.fromkeys([*self._rows.columns, *(name for name in options.vary if name != _LLM)]))
+
+    def describe(self) -> str:
+        """How many runs there are, and of what: ``6 runs, one for each row of df under each of 2 variants``."""
+        variants = f"{pluralize(len(self._changes), 'variant')}"
+        count = len(self._rows.rows) * max(1, len(self._changes))
+        if self._variable is None:
+            return f"{pluralize(count, 'run')}, one for each of {variants}"
+        rows = f"one for each row of {self._variable}"
+        return f"{pluralize(count, 'run')}, {rows}{f' under each of {variants}' if self._changes else ''}"
+
+    def estimate(self, read: Cell) -> CostEstimate | None:
+        """What the cell will take in all; None where nobody can tell without importing what it names (C4)."""
+        estimates = []
+        for changes in self._changes.values() or ({},):
+            definition, graph = read.definition, read.graph
+            if _LLM in changes:
+                definition = replace(definition, llm=changes[_LLM])
+                graph = build_graph(definition)
+            try:
+                inputs = {**read.inputs, **changes.get(_INPUTS, {})}
+                estimates.append(estimate_map(definition, graph, self._rows, inputs))
+            except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema, or no key is set
+                return None
+        return replace(estimates[0], tasks=tuple(task for each in estimates for task in each.tasks))
+
+    def confirm_cost(self, shell: Any, read: Cell, most: float) -> None:
+        """Ask before more is spent than that.
+
+        Raises:
+            ValidationError, RunInterrupted: as `confirm_cost`.
+        """
+        confirm_cost(shell, self.describe(), self.estimate(read), read.definition.budget, most)
+
+    def start(self, ensemble: Ensemble, inputs: Mapping[str, Any], setting: RunSettings) -> MapHandle:
+        """Begin them.
+
+        Raises:
+            ValidationError, PromptTemplateError: they can't run like this; nothing was called.
+        """
+        variants = make_variants(ensemble, self._changes) if self._changes else ()
+        rows = self._rows if self._variable is None else self._names[self._variable]
+        handle = start_map(ensemble, rows, setting, MapSettings(), inputs, variants)
+        handle.begin()
+        return handle
+
+
+def _to_changes(values: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, Any]:
+    """One combination of values as the changes of a variant. A model may be a variable of the notebook (C4)."""
+    inputs = {name: value for name, value in values.items() if name != _LLM}
+    changes: dict[str, Any] = {_INPUTS: inputs} if inputs else {}
+    if _LLM in values:
+        changes[_LLM] = names.get(values[_LLM], values[_LLM])
+    return changes
+
+
+def confirm_cost(shell: Any, runs: str, estimate: CostEstimate | None, budget: Budget | None, most: float) -> None:
+    """Ask before runs that may cost more than `most`.
+
+    Where a price is unknown there is nothing to compare, so that it is said, and nobody asked: many models of one's own
+    have none.
+
+    Raises:
+        ValidationError: nobody can be asked; says how to allow it.
+        RunInterrupted: the answer was no.
+    """
+    if estimate is None:
+        sys.stdout.write(f"What they may cost can't be told before they run: {runs}.\n")
+        return
+    cost = estimate.cost
+    if cost is None:
+        sys.stdout.write(_describe_unpriced(runs, estimate, budget))
+        return
+    limit = None if budget is None else budget.max_cost
+    highest = cost.high if limit is None else min(cost.high, Decimal(str(limit)))
+    if highest <= Decimal(str(most)):
+        return
+    money = format_money(highest, estimate.currency)
+    what = f"{runs}, may cost up to {money}"
+    if not _can_ask(shell):
+        allowed = format_money(most, estimate.currency)
+        raise ValidationError(
+            f"{what}, which is more than confirm_cost ({allowed}), and nobody is here to "
+            f"be asked. Allow it in a cell above: {_ALLOW}. Or set a limit: --budget '{allowed}'."
+        )
+    sys.stdout.write(f"{what[0].upper()}{what[1:]}.\nEstimate: {estimate}.\n")
+    answer = input("Run them? [y/N] ")
+    if answer.strip().casefold() not in ("y", "yes"):
+        raise RunInterrupted("nothing was run, as you wished.")
+
+
+def _describe_unpriced(runs: str, estimate: CostEstimate, budget: Budget | None) -> str:
+    """What is known of runs whose price is not."""
+    told = (
+        f"What they may cost is unknown, since no price is known of {', '.join(estimate.unpriced)}: {runs}; "
+        f"model calls: {estimate.llm_calls}; tokens: {estimate.total_tokens}.\n"
+    )
+    if budget is not None:
+        return told
+    calls = max(1, int(estimate.llm_calls.low))
+    return (
+        f"{told}`cost: {{input_rate: ..., output_rate: ...}}` tells its price; --budget '{calls} calls' limits them.\n"
+    )
+
+
+def _can_ask(shell: Any) -> bool:
+    """Whether somebody at a page or a terminal can answer."""
+    return has_reader(shell) if getattr(shell, "kernel", None) is not None else sys.stdin.isatty()

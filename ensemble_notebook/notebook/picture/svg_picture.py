@@ -1,0 +1,220 @@
+"""A run as an SVG picture (T13): the lines of the static picture, with bars drawn to scale.
+
+It holds no script and fetches nothing, follows the reader's light or dark scheme, and its texts can be selected.
+Whatever a model or a person wrote is escaped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import copy
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from ensemble_notebook.domain.wording import format_duration
+from ensemble_notebook.errors import remove_control_characters
+from ensemble_notebook.notebook.picture.bars import Row, find_stop, find_task_kind
+from ensemble_notebook.notebook.picture.chart import MARKS, Chart, make_chart
+from ensemble_notebook.notebook.picture.chart_lines import ChartLine, Place, find_places
+from ensemble_notebook.trace.spans.tones import DONE_COLOR, ERROR_COLOR, FAINT_COLORS, IDLE_COLOR, TONE_COLORS
+from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+
+if TYPE_CHECKING:
+    from ensemble_notebook.trace.execution_trace import ExecutionTrace
+
+WIDTH: Final = 1000
+MARGIN: Final = 20
+LINE: Final = 24
+NOTE: Final = 18
+BARS_FROM: Final = 300
+BARS_TO: Final = 760
+AGENTS_FROM: Final = 190
+MOST_TICKS: Final = 7
+LONGEST_NAME: Final = 24
+LONGEST_AGENT: Final = 15
+LONGEST_LINE: Final = 150
+
+_STYLE: Final = """
+svg { font: 13px system-ui, sans-serif; }
+.page { fill: #ffffff; } .ink { fill: #1d2026; } .faint { fill: #686d74; } .wrong { fill: #c8102e; }
+.rule { stroke: #686d74; stroke-opacity: .25; }
+.phase { font-weight: 600; } .title { font-weight: 600; font-size: 15px; }
+.end { text-anchor: end; } .middle { text-anchor: middle; }
+@media (prefers-color-scheme: dark) {
+  .page { fill: #16181d; } .ink { fill: #e6e8ec; } .faint { fill: #a2a8b1; } .wrong { fill: #ff7a80; }
+}
+"""
+# What a task did: word of the legend, colour, height of the bar. Later ones are drawn over those before. A model call
+# is its attempts, between which it backs off.
+_LOOKS: Final = {
+    "task": ("between calls", IDLE_COLOR, 4),
+    "reused": ("reused", DONE_COLOR, 8),
+    "handler": ("handler", TONE_COLORS["tool"], 14),
+    "attempt": ("model", TONE_COLORS["model"], 14),
+    "tool": ("tool", TONE_COLORS["tool"], 8),
+    "delegation": ("handed on", FAINT_COLORS["tool"], 4),
+    "review": ("review", TONE_COLORS["person"], 14),
+    "backoff": ("back-off", FAINT_COLORS["pause"], 3),
+    "wait": ("held back", FAINT_COLORS["pause"], 6),
+}
+_FAILED: Final = "failed"
+_STATUS_COLORS: Final = {"ok": DONE_COLOR, "completed": DONE_COLOR, "error": ERROR_COLOR, "failed": ERROR_COLOR}
+
+
+def draw_svg(trace: ExecutionTrace) -> str:
+    """The picture of a run, over or not, of at most a hundred lines."""
+    messages = TimelineMessages(copy(trace.fold))
+    outline = messages.make_outline()
+    chart = make_chart(outline, messages.make_rows)
+    places = {place.row["span_id"]: place for place in find_places(outline["rows"])}
+    shown = [places[line.span_id] for line in chart.lines]
+    rows = messages.make_rows([row["span_id"] for place in shown for row in (place.row, *place.parts)])
+    end = max([float(outline["run"].get("elapsed_ms") or 0), *(row.get("end_ms") or 0 for row in rows.values()), 1.0])
+    drawing = _Drawing(end, rows)
+    drawing.add_headline(chart)
+    drawing.add_axis(chart)
+    for line, place in zip(chart.lines, shown, strict=True):
+        drawing.add_line(line, place)
+    drawing.add_foot(chart)
+    return drawing.finish(chart.title)
+
+
+class _Drawing:
+    """The elements so far, from the top; `y` is where the next one begins.
+
+    Args:
+        end: of the time axis, in milliseconds.
+        rows: whole, by their ids.
+    """
+
+    def __init__(self, end: float, rows: Mapping[str, Row]) -> None:
+        self.y = float(MARGIN)
+        self._end = end
+        self._rows = rows
+        self._elements: list[str] = []
+        self._drawn: set[str] = set()
+
+    def add_headline(self, chart: Chart) -> None:
+        """How it ended and its name; how much it was; what happened."""
+        color = _STATUS_COLORS.get(chart.status, TONE_COLORS["pause"])
+        mark = f'<tspan style="fill:{color}">{escape(MARKS[chart.status])}</tspan>'
+        title = _clean(chart.title.capitalize(), LONGEST_LINE)
+        self._elements.append(f'<text class="ink title" x="{MARGIN}" y="{self.y + 14:g}">{mark} {title}</text>')
+        self.y += LINE
+        for text, look in ((" · ".join(chart.facts), "faint"), (chart.sentence, "ink")):
+            if text:
+                self._write(text, MARGIN, look, LONGEST_LINE)
+                self.y += NOTE + 2
+        self.y += 10
+
+    def add_axis(self, chart: Chart) -> None:
+        """Times above the bars, and what stands beside them."""
+        for tick in _list_ticks(self._end):
+            self._write("0" if tick == 0 else format_duration(tick), self._find_x(tick), "faint middle")
+        for head, x in zip(chart.heads, _find_columns(chart.heads), strict=True):
+            self._write(head, x, "faint end")
+        self.y += LINE
+        self._top = self.y - 2
+
+    def add_line(self, line: ChartLine, place: Place) -> None:
+        """A phase or task with its bar and numbers; below it what went wrong."""
+        x = MARGIN + 14 * line.depth
+        color = _STATUS_COLORS.get(line.status, IDLE_COLOR)
+        name = f"{'↳ ' if line.is_worker else ''}{_clean(line.name, LONGEST_NAME - 2 * line.depth)}"
+        mark = f'<tspan style="fill:{color}">{MARKS[line.status]}</tspan>'
+        look = "ink phase" if line.is_phase else "ink"
+        self._elements.append(f'<text class="{look}" x="{x}" y="{self.y + 14:g}">{mark} {name}</text>')
+        self._write(line.agent, AGENTS_FROM, "faint", LONGEST_AGENT)
+        if not line.is_phase:
+            self._draw_bar(self._rows[place.row["span_id"]], place)
+        for cell, column in zip(line.cells, _find_columns(line.cells), strict=True):
+            self._write(cell, column, "ink end")
+        self.y += LINE
+        for note in line.notes:
+            self.y -= 3
+            self._write(note, x + 16, "wrong" if line.status == "error" else "faint", LONGEST_LINE)
+            self.y += NOTE + 6
+
+    def add_foot(self, chart: Chart) -> None:
+        """Rules behind the bars, notes of the run, and what the colours mean."""
+        rules = ((self._find_x(tick), self._top, self.y) for tick in _list_ticks(self._end))
+        self._elements[:0] = [
+            f'<line class="rule" x1="{x:.1f}" x2="{x:.1f}" y1="{top:g}" y2="{bottom:g}"/>' for x, top, bottom in rules
+        ]
+        self.y += 8
+        for note in chart.notes:
+            self._write(f"! {note}", MARGIN, "ink", LONGEST_LINE)
+            self.y += NOTE
+        x = float(MARGIN)
+        for word, color, _ in [_LOOKS[kind] for kind in _LOOKS if kind in self._drawn] + (
+            [(_FAILED, ERROR_COLOR, 0)] if _FAILED in self._drawn else []
+        ):
+            self._elements.append(
+                f'<rect x="{x:g}" y="{self.y + 5:g}" width="10" height="10" rx="2" style="fill:{color}"/>'
+            )
+            self._write(word, x + 15, "faint")
+            x += 36 + 7 * len(word)
+        self.y += LINE
+
+    def finish(self, title: str) -> str:
+        height = self.y + MARGIN / 2
+        size = f'viewBox="0 0 {WIDTH} {height:g}" width="{WIDTH}" height="{height:g}"'
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
+            f"<title>{_clean(title)}</title><style>{_STYLE}</style>"
+            f'<rect class="page" width="{WIDTH}" height="{height:g}"/>{"".join(self._elements)}</svg>\n'
+        )
+
+    def _write(self, text: str, x: float, look: str, longest: int = 200) -> None:
+        if text:
+            self._elements.append(f'<text class="{look}" x="{x:g}" y="{self.y + 14:g}">{_clean(text, longest)}</text>')
+
+    def _draw_bar(self, row: Row, place: Place) -> None:
+        """The extent of a task as a thin bar, and on it what it did."""
+        if row.get("start_ms") is None:
+            return
+        parts = [self._rows[part["span_id"]] for part in place.parts]
+        kind = find_task_kind(row, parts) if row["kind"] == "task" else "wait"
+        self._draw_stretch(row["start_ms"], find_stop(row, self._end), kind, row)
+        for kind in _LOOKS:
+            for part in parts:
+                stop = find_stop(part, self._end)
+                if kind == "backoff" and part.get("backoff_ms") and part["kind"] == "attempt":
+                    self._draw_stretch(stop, stop + part["backoff_ms"], kind, part)
+                elif kind == part["kind"] and part.get("start_ms") is not None:
+                    self._draw_stretch(part["start_ms"], stop, kind, part)
+
+    def _draw_stretch(self, start: float, stop: float, kind: str, row: Row) -> None:
+        left, right = self._find_x(start), self._find_x(stop)
+        _, color, height = _LOOKS[kind]
+        if row["status"] == "error" and kind not in ("task", "backoff"):
+            kind, color = _FAILED, ERROR_COLOR
+        self._drawn.add(kind)
+        told = _clean(f"{row.get('tool') or row['name']}, {format_duration(stop - start)}", LONGEST_NAME * 2)
+        self._elements.append(
+            f'<rect x="{left:.1f}" y="{self.y + 10 - height / 2:g}" width="{max(right - left, 1.5):.1f}" '
+            f'height="{height}" rx="{min(2, height // 2)}" style="fill:{color}"><title>{told}</title></rect>'
+        )
+
+    def _find_x(self, at: float) -> float:
+        """Where a time is, which is never beside the bars."""
+        return BARS_FROM + (BARS_TO - BARS_FROM) * min(max(at / self._end, 0.0), 1.0)
+
+
+def _list_ticks(end: float) -> list[float]:
+    """Round times up to the end, four to eight or so."""
+    rough = end / MOST_TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * number for number in (1, 2, 5, 10) if power * number >= rough)
+    return [step * number for number in range(int(end / step) + 1)]
+
+
+def _find_columns(cells: Sequence[Any]) -> list[float]:
+    """Where the cells beside the bars end, the last one at the margin."""
+    return [WIDTH - MARGIN - 80.0 * (len(cells) - 1 - number) for number in range(len(cells))]
+
+
+def _clean(text: str, longest: int = 200) -> str:
+    plain = " ".join(remove_control_characters(text).split())
+    return escape(plain if len(plain) <= longest else plain[: longest - 1] + "…")
