@@ -1,7 +1,7 @@
-// Stands where anywidget's model would: keeps a snapshot trait, answers what the view sends, and plays a scenario in
-// deltas every 100 ms.
+// Stands where anywidget's model would: answers what the view sends, and plays a scenario in deltas every 100 ms.
 
 import { GATES_END, gateDetailsOf, gatesAt } from "./gates.js";
+import { pieceOf } from "./replies.js";
 import { END, detailsOf, stateAt, textAt } from "./scenario.js";
 
 const SCENES = {
@@ -19,7 +19,8 @@ export class FakeModel {
     this.status = status;
     this.n = 0;
     this.texts = {};
-    this.snapshot = {};
+    this.feed_id = crypto.randomUUID();
+    this.snapshot = null;
   }
 
   get(name) {
@@ -47,8 +48,9 @@ export class FakeModel {
     if (!this.isLive && content.kind !== "hello") return;
     if (content.kind === "ping") setTimeout(() => this.post({ kind: "pong", nonce: content.nonce }), 20);
     if (content.kind === "details") setTimeout(() => this.post(this.scene.detailsOf(content.span_id, this.at)), 30);
+    if (content.kind === "piece") setTimeout(() => this.post(pieceOf(content)), 30);
     if (content.kind === "stop") setTimeout(() => this.stop(), 700);
-    if (content.kind === "hello" && this.at !== undefined) this.post(this.full(this.at));
+    if (content.kind === "hello" && this.snapshot !== null) this.post(this.snapshot);
   }
 
   full(t) {
@@ -60,7 +62,7 @@ export class FakeModel {
     this.at = t;
     this.n += 1;
     this.snapshot = this.full(t);
-    this.emit("change:snapshot");
+    this.post(this.snapshot);
   }
 
   /** Plays from `from` on, until the end or `until`. */
@@ -83,6 +85,7 @@ export class FakeModel {
     this.at = t;
     const from = this.n;
     this.n += 1;
+    this.snapshot = this.full(t);
     this.post({ kind: "delta", from, n: this.n, run, rows: rows.filter((row) => before.get(row.span_id) !== JSON.stringify(row)), text });
   }
 

@@ -1,6 +1,8 @@
 // A run as it might have been, with everything that the view can show: phases, concurrent tasks, sub-lanes, a 429 with its
 // retries, tools, a failure and what it skips. `stateAt(t)` is what a kernel would know t milliseconds after the start.
 
+import { FOUND, longDetails, MARKDOWN } from "./replies.js";
+
 const MODEL = { model: "gpt-4o-mini", provider: "openai" };
 const spans = [];
 let seq = 0;
@@ -60,7 +62,7 @@ span("task", "publish", "p3", "publish", null, 14850, { phase: "publish", final:
 export const END = 14900;
 const HIDDEN = new Set(["start", "end", "final"]);
 const PLANNED = new Set(["phase", "task"]);
-const STREAMED = "Local models in notebooks are useful where data must not leave the machine. Three findings stand out: start-up cost dominates short runs; constrained decoding makes small models dependable; and people want to see what is going on. <script>alert('never')</script> ";
+const STREAMED = "## Findings\n\nLocal models in notebooks are useful where data must not leave the machine. Three findings stand out: start-up cost dominates short runs; constrained decoding makes small models dependable; and people want to see what is going on. <script>alert('never')</script> ";
 
 function rowAt(item, t) {
   const isStarted = item.start !== null && item.start <= t;
@@ -101,7 +103,7 @@ export function stateAt(t, status = null) {
       cost: sum("cost"), cost_complete: t < 14700, currency: "USD", llm_call_count: calls.length,
       tool_call_count: many(rows.filter((row) => row.kind === "tool"), "ok"),
       errors: rows.filter((row) => row.status === "error" && row.kind !== "attempt" && row.kind !== "phase").length,
-      retries: rows.filter((row) => row.backoff_ms != null).length, max_concurrency: 4, is_scripted: true,
+      retries: rows.filter((row) => row.backoff_ms != null).length, max_concurrency: 4, is_scripted: true, capture_mode: globalThis.location?.search.includes("capture=metadata") ? "metadata" : "off", variable: "report",
       warnings: ["The tool read_pdf has no description; the model sees only its name."],
       error: isOver && status === null ? { type: "TaskFailedError", message: "Task 'verify claims' failed: 500 Internal Server Error after 3 attempts." } : null,
     },
@@ -122,11 +124,12 @@ export function textAt(t) {
 }
 
 export function detailsOf(id, t = END) {
+  if (id === "compare.l1" && t >= END) return longDetails(id);
   const row = spans.find((item) => item.span_id === id);
   if (row?.kind === "tool") {
     return {
       kind: "details", span_id: id, messages: [], input: JSON.stringify({ query: "local language models in notebooks 2026", limit: 5 }),
-      output: row.final === "error" ? null : JSON.stringify([{ title: "Small models, big notebooks", url: "https://example.org/a", score: 0.91 }, { title: "What a run costs", url: "https://example.org/b", score: 0.84 }]),
+      output: row.final === "error" ? null : JSON.stringify(FOUND),
       error: row.final === "error" ? { type: row.error_type, message: row.error_message } : null,
     };
   }
@@ -137,17 +140,21 @@ export function detailsOf(id, t = END) {
   if (id === "web.l2" || id === "web") {
     messages.push(
       { role: "assistant", text: "", tool_calls: [{ id: "c1", name: "web_search", arguments: { query: "local language models in notebooks 2026", limit: 5 } }] },
-      { role: "tool", name: "web_search", text: JSON.stringify([{ title: "Small models, big notebooks", score: 0.91 }]) },
+      { role: "tool", name: "web_search", text: JSON.stringify(FOUND) },
     );
   }
-  if (row?.final !== "error" && row?.end <= t) messages.push({ role: "assistant", text: STREAMED + "\n\n" + STREAMED });
+  if (row?.final !== "error" && row?.end <= t) messages.push({ role: "assistant", text: MARKDOWN });
   return {
-    kind: "details", span_id: id, messages, input: null, output: row?.final === "error" || row?.end > t ? null : STREAMED,
+    kind: "details", span_id: id, messages, input: null, output: row?.final === "error" || row?.end > t ? null : MARKDOWN,
+    handovers: id === "web" ? [{ kind: "context", from: "plan", to: "web", characters: 1810 }, { kind: "context", from: "web", to: "compare", characters: 4212 }] : [],
     error: row?.final === "error" ? { type: row.error_type, message: row.error_message } : null,
   };
 }
 
-/** Many spans, for measuring: `tasks` rows with `calls` calls each. */
+/**
+ * Many spans, for measuring: `tasks` rows with `calls` calls each. Each time a run of its own, since a view takes over from
+ * one of the same run that went just now, its window too.
+ */
 export function crowd(tasks, calls) {
   const rows = [];
   for (let k = 0; k < tasks; k += 1) {
@@ -157,6 +164,6 @@ export function crowd(tasks, calls) {
       rows.push({ span_id: `t${k}.${c}`, parent_id: `t${k}`, kind, name: "x", model: "gpt-4o-mini", tool: "search", status: c % 97 === 96 ? "error" : "ok", start_ms: c * 100, end_ms: c * 100 + 40 + ((c * 37) % 60), input_tokens: 900, output_tokens: 80 });
     }
   }
-  const run = { ...stateAt(END).run, run_id: "crowd", name: "crowd", status: "completed", elapsed_ms: calls * 100, error: null };
+  const run = { ...stateAt(END).run, run_id: crypto.randomUUID(), name: "crowd", status: "completed", elapsed_ms: calls * 100, error: null };
   return { kind: "snapshot", version: 1, n: 1, run, phases: [], rows };
 }

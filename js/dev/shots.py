@@ -29,6 +29,18 @@ FLAGS = [
 ]
 
 
+STATES = [
+    *("pending", "empty", "running", "waiting", "completed", "warned", "error", "timeout", "interrupted", "budget"),
+    *("early", "gone", "restarted", "metadata", "saved", "large", "bad", "waiting-for-data"),
+]
+
+
+def find_view() -> str:
+    """The address of the built module with the views of the JupyterLab extension."""
+    (file,) = (ROOT / "ensemble_notebook" / "static" / "labextension" / "static").glob("view-*.js")
+    return f"/{file.relative_to(ROOT)}"
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -95,6 +107,36 @@ def pick(title: str, *, tab: str | None = None) -> Callable[[Page], None]:
     return act
 
 
+def type_keys(*keys: str, row: str | None = None) -> Callable[[Page], None]:
+    """Presses keys one after the other, in the row of this title or wherever the focus is then."""
+
+    def act(page: Page) -> None:
+        page.locator("[role=row]", has_text=row).first.click() if row else page.focus(".et-gutter")
+        for key in keys:
+            page.keyboard.press(key)
+
+    return act
+
+
+def search(words: str) -> Callable[[Page], None]:
+    def act(page: Page) -> None:
+        page.get_by_label("Search the run").fill(words)
+        page.keyboard.press("Enter")
+
+    return act
+
+
+def mark_range(page: Page) -> None:
+    box = page.locator(".et-canvas").bounding_box()
+    assert box
+    page.keyboard.down("Shift")
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 80)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 90, steps=3)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+
+
 def main(out: Path, wanted: list[str]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     shots = [
@@ -148,6 +190,33 @@ def main(out: Path, wanted: list[str]) -> None:
             (f"gates-closed-900-{theme}", 900, f"scene=gates&at=31100&theme={theme}", closed_phases),
             (f"gates-drawer-1400-{theme}", 1400, f"scene=gates&at=31100&theme={theme}", pick("manager")),
         ]
+    for theme in ("light", "dark"):
+        for width in (320, 480, 900, 1400):
+            shots += [
+                (f"table-{width}-{theme}", width, f"at=15000&theme={theme}", type_keys("t", "ArrowDown", "ArrowDown")),
+                (f"keys-{width}-{theme}", width, f"at=15000&theme={theme}", type_keys("?")),
+                (f"search-{width}-{theme}", width, f"at=15000&theme={theme}", search("web")),
+                (f"range-{width}-{theme}", width, f"at=15000&theme={theme}", mark_range),
+                (
+                    f"filters-{width}-{theme}",
+                    width,
+                    f"at=15000&theme={theme}",
+                    lambda page: page.locator(".et-funnel, .et-kind-toggle").locator("visible=true").first.click(),
+                ),
+                (
+                    f"hint-{width}-{theme}",
+                    width,
+                    f"crowd=40x60&theme={theme}",
+                    type_keys("Home", "f", "f", "w", "w", "w", "w", "w", "w", "w", "w", "d", "d"),
+                ),
+                (f"critical-{width}-{theme}", width, f"at=15000&theme={theme}", type_keys("c")),
+            ]
+    shots += [
+        (f"state-{state}-{width}-{theme}", width, f"state={state}&view={find_view()}&theme={theme}", None)
+        for state in STATES
+        for width in (320, 480, 900, 1400)
+        for theme in ("light", "dark")
+    ]
     with serve() as base, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=FLAGS)
         for name, width, query, act in shots:

@@ -18,6 +18,7 @@ const ROOMS = [
   "elements", // small parts of the page that several rooms use
   "details", // the drawer
   "chrome", // everything else around the canvas
+  "lab", // JupyterLab and Notebook 7: the channel to the kernel, the renderer, the cells
   "entry", // what anywidget and JupyterLab load
 ];
 /** What only tests import, and what may import anything. */

@@ -16,7 +16,7 @@ it("says errors and the end at once", () => {
   const announcer = new Announcer();
   announcer.next(run(), 0);
   expect(announcer.next(run({ error_count: 1 }), 10)).toBe("1 error so far in report.");
-  const failed = run({ error_count: 1, status: "failed", elapsed_ms: 8000, error: { type: "E", message: "web failed" } });
+  const failed = run({ error_count: 1, status: "failed", elapsed_ms: 8000, error: { type: "E", message: "web failed." } });
   expect(announcer.next(failed, 20)).toBe("report failed after 8.0 s: web failed.");
   expect(announcer.next(failed, 30)).toBeNull();
 });

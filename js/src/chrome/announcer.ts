@@ -35,7 +35,7 @@ function describeChange(before: Run | null, run: Run): string | null {
     case "exited_early":
       return `${run.name} was ended early after ${end}, as you wished.`;
     case "failed":
-      return `${run.name} failed after ${end}${run.error ? `: ${run.error.message}` : ""}.`;
+      return `${run.name} failed after ${end}${run.error ? `: ${run.error.message.replace(/\.$/, "")}` : ""}.`;
     case "interrupted":
       return `${run.name} was interrupted after ${end}.`;
     default:

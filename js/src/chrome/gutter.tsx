@@ -2,28 +2,31 @@
 // the same pixels that the canvas paints, so both take their heights from the layout.
 
 import { Icon, iconOf } from "../elements/icon";
+import { waitAt } from "../layout/row-waits";
 import type { Track } from "../layout/tracks";
+import { type RowState, stateOfRow } from "../store/row-state";
 import type { View } from "../view/view";
-import { durationOf, isHandler } from "../wire/predicates";
+import { spansOf } from "../view/walk";
+import { durationOf, isHandler, startupTimeOf } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { STATUS_NAMES } from "../wording/labels";
+import { timesOf } from "../wording/labels";
 import { formatDuration, formatGrowingDuration } from "../wording/numbers";
 import { monogram } from "../wording/text";
 
 export function Gutter({ view, prefix }: { view: View; prefix: string }) {
-  const { tracks, height } = view.layout.value;
+  const layout = view.layout.value;
+  const { tracks, height } = layout;
   const top = view.scrollTop.value;
-  const bottom = top + view.viewport.value;
-  const shown = tracks
-    .map((track, index) => ({ track, index }))
-    .filter(({ track }) => track.y + track.height > top && track.y < bottom);
+  const shown = layout.between(top, top + view.viewport.value);
+  const first = shown[0] ? tracks.indexOf(shown[0], layout.indexAt(top)) : 0;
   const current = view.selectedTrack;
+  const bright = view.highlightedRows.value;
   return (
-    <div class="et-gutter" role="treegrid" tabIndex={0} aria-label="Rows of the timeline" aria-rowcount={tracks.length}
+    <div class="et-gutter" role="treegrid" tabIndex={0} aria-multiselectable="true" aria-label="Rows of the timeline" aria-rowcount={tracks.length}
       aria-activedescendant={current ? `${prefix}${current.id}` : undefined}>
       <div class="et-rows" role="presentation" style={{ height: `${height}px`, transform: `translateY(${-top}px)` }}>
-        {shown.map(({ track, index }) => (
-          <TrackRow key={track.id} view={view} track={track} index={index} isCurrent={track === current} prefix={prefix} />
+        {shown.map((track, k) => (
+          <TrackRow key={track.id} view={view} track={track} index={first + k} isCurrent={track === current} isDimmed={bright !== null && !bright.has(track.id)} prefix={prefix} />
         ))}
       </div>
     </div>
@@ -35,23 +38,32 @@ interface RowProps {
   track: Track;
   index: number;
   isCurrent: boolean;
+  /** Other rows stand out. */
+  isDimmed: boolean;
   prefix: string;
 }
 
-function TrackRow({ view, track, index, isCurrent, prefix }: RowProps) {
+function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps) {
   const { row } = track;
-  const open = (): void => {
+  const state = stateOfRow(view.store, row);
+  // A row that folds has its arrow in the margin, unless that would take it for a neighbour of the row it is in.
+  const inset = track.depth - (track.hasChildren && track.giver === null ? 1 : 0);
+  const hasMonogram = track.kind === "task" && !!row.agent && !isHandler(row) && !track.isWorker;
+  /** With ctrl or cmd it is selected also, with shift all spans of the row are. */
+  const select = (event: MouseEvent): void => {
+    if (event.ctrlKey || event.metaKey) return view.selectAlso(track.id);
+    if (event.shiftKey) return view.selectAll([...spansOf(track).slice(1), track.id]);
     view.select(track.id);
     view.isDrawerOpen.value = true;
   };
   return (
-    <div id={`${prefix}${track.id}`} role="row" class={`et-row et-row-${track.kind}`} data-status={row.status}
-      aria-level={track.depth + 1} aria-rowindex={index + 1} aria-selected={isCurrent}
+    <div id={`${prefix}${track.id}`} role="row" class={`et-row et-row-${track.kind}`} data-status={state.key} data-dimmed={isDimmed}
+      aria-level={track.depth + 1} aria-rowindex={index + 1} aria-selected={isCurrent || view.selectedSpans.value.has(track.id)}
       aria-expanded={track.hasChildren ? track.isExpanded : undefined}
       style={{ top: `${track.y}px`, height: `${track.height}px` }}
-      onClick={open} onDblClick={() => view.focus(row, view.age.value)}>
+      onClick={select} onDblClick={() => view.focus(row, view.age.value)}>
       <span role="gridcell" class="et-label" title={row.description ?? row.name}>
-        {track.depth > (track.hasChildren ? 1 : 0) && <span class="et-indent" style={{ "--depth": track.depth - (track.hasChildren ? 1 : 0) }} />}
+        {inset > 0 && <span class="et-indent" style={{ "--depth": inset }} />}
         {track.hasChildren && (
           <span class="et-fold" onClick={(event) => {
             event.stopPropagation();
@@ -61,19 +73,40 @@ function TrackRow({ view, track, index, isCurrent, prefix }: RowProps) {
           </span>
         )}
         {track.isWorker && <span class="et-hook" aria-hidden="true">↳</span>}
-        <span class="et-sign" title={STATUS_NAMES[row.status]}><Icon name={iconOf(row.status)} /></span>
-        {row.agent && !isHandler(row) && !track.isWorker && <abbr class="et-agent" title={row.agent}>{monogram(row.agent)}</abbr>}
+        <span class="et-sign" title={state.name}><Icon name={iconOf(state.key)} /></span>
+        {hasMonogram && <abbr class="et-agent" title={row.agent ?? ""} aria-hidden="true">{monogram(row.agent ?? "")}</abbr>}
         <span class="et-title">
-          {row.name}{track.isWorker && row.agent && <span class="et-worker-role"> · {row.agent}</span>}
+          {row.name}{timesOf(row)}{track.isWorker && row.agent && <span class="et-worker-role"> · {row.agent}</span>}
         </span>
+        {/* Read after the name, and in full, where the eye has letters before it. */}
+        {hasMonogram && <span class="et-hidden">, {row.agent}</span>}
         {track.hasChildren && !track.isExpanded && track.errors > 0 && (
-          <span class="et-inner-errors"><Icon name="error" size={11} />{track.errors}</span>
+          <span class="et-inner-errors"><Icon name="error" size={11} />{track.errors}<span class="et-hidden"> {track.errors === 1 ? "error" : "errors"} inside</span></span>
         )}
       </span>
-      <span role="gridcell" class="et-hidden">{STATUS_NAMES[row.status]}</span>
-      <span role="gridcell" class="et-time">{timeOf(row, view)}</span>
+      <span role="gridcell" class="et-hidden">{state.name}{row.delta && `, ${row.delta}`}</span>
+      <TimeCell track={track} view={view} state={state} />
     </div>
   );
+}
+
+/** How long a row takes, or what it waits for and how long it has; a row that is a wait is named by that. */
+function TimeCell({ track, view, state }: { track: Track; view: View; state: RowState }) {
+  const { row, marks } = track;
+  if (state.key === "unknown") return <span role="gridcell" class="et-time" title={state.name}>unknown</span>;
+  const wait = row.kind !== "wait" && row.start_ms != null && row.end_ms == null ? waitAt(marks, view.age.value) : null;
+  if (!wait) return <span role="gridcell" class="et-time" title={explainTime(row)}>{timeOf(row, view)}</span>;
+  return (
+    <span role="gridcell" class="et-time et-waits" title={wait.cause}>
+      {wait.cause !== row.name && <span class="et-cause">{wait.cause}</span>} {formatGrowingDuration(view.age.value - wait.since)}
+    </span>
+  );
+}
+
+/** Why the bar of a row is longer than its time. */
+function explainTime(row: Row): string | undefined {
+  const beside = startupTimeOf(row);
+  return beside > 0 ? `${formatDuration(durationOf(row))} of its own; ${formatDuration(beside)} more while a model was made ready` : undefined;
 }
 
 function timeOf(row: Row, view: View): string {

@@ -61,12 +61,21 @@ describe("a question", () => {
     }
     expect(panel()?.querySelector("img")).toBeNull();
     expect(page.place.textContent).toContain("Waiting for you");
-    for (const name of ["Approve", "Edit…", "Retry…", "Reject…", "End the run"]) expect(page.button(name)).toBeDefined();
+    for (const name of ["Approve", "Edit…", "Send back…", "Reject…", "End the run"]) expect(page.button(name)).toBeDefined();
+  });
+
+  it("is laid out as in the drawer, from its beginning to all of it", async () => {
+    await ask({ text: "**Stay** in" });
+    page.kernel.post({ kind: "details", span_id: "r", messages: [], input: "**Stay** in *port*" });
+    await page.nextFrame();
+    expect(panel()?.querySelector(".et-review-text strong")?.textContent).toBe("Stay");
+    await click("Send back…");
+    expect(panel()?.querySelector(".et-review-text")?.textContent).not.toContain("**");
   });
 
   it("offers no answer that makes no sense", async () => {
     await ask({ verdicts: ["approve", "reject"] });
-    for (const name of ["Edit…", "Retry…", "End the run"]) expect(page.button(name)).toBeUndefined();
+    for (const name of ["Edit…", "Send back…", "End the run"]) expect(page.button(name)).toBeUndefined();
   });
 
   it("is said at once to those who listen, and not with every second of the countdown", async () => {
@@ -114,7 +123,7 @@ describe("an answer", () => {
 
   it("in words is written first", async () => {
     await ask();
-    await click("Retry…");
+    await click("Send back…");
     expect(document.activeElement).toBe(field());
     await click("Send back");
     expect(answers()).toEqual([]);
@@ -150,7 +159,7 @@ describe("an answer", () => {
 
   it("can be thought over", async () => {
     await ask();
-    await click("Retry…");
+    await click("Send back…");
     field().dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
     await page.nextFrame();
     expect(field()).toBeNull();
@@ -159,7 +168,7 @@ describe("an answer", () => {
 
   it("is written without the keys of the timeline or the notebook", async () => {
     await ask();
-    await click("Retry…");
+    await click("Send back…");
     const heard = vi.fn();
     document.addEventListener("keydown", heard);
     const key = new KeyboardEvent("keydown", { key: "f", bubbles: true, cancelable: true });

@@ -3,11 +3,11 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "../elements/icon";
-import { TextBlock } from "../elements/text-block";
 import type { KernelConnection } from "../kernel/connection";
 import type { View } from "../view/view";
 import type { Review, Row, Run, Verdict } from "../wire/rows";
 import { formatClock } from "../wording/numbers";
+import { LaidOutText } from "./laid-out-text";
 
 interface Choice {
   /** On the button. */
@@ -23,7 +23,7 @@ interface Choice {
 const CHOICES: Record<Verdict, Choice> = {
   approve: { word: "Approve", hint: "Go on with it" },
   edit: { word: "Edit…", hint: "Change the text, and go on with yours", field: "Go on with this text", send: "Use this text" },
-  retry: { word: "Retry…", hint: "Have it done again, with your advice", field: "What should be different?", send: "Send back" },
+  retry: { word: "Send back…", hint: "Have it done again, with your advice", field: "What should be different?", send: "Send back" },
   reject: { word: "Reject…", hint: "Refuse it", field: "Why? (may stay empty)", send: "Reject", isOptional: true },
   exit_early: { word: "End the run", hint: "What is running finishes, nothing new starts" },
 };
@@ -104,11 +104,11 @@ function Question({ row, review, run, view, connection }: QuestionProps) {
         {row.agent && !isQuestion && <span class="et-review-agent">{row.agent}</span>}
         {run.waiting.length > 1 && <span class="et-badge">+{run.waiting.length - 1} more</span>}
         <span class="et-spring" />
-        <Countdown review={review} view={view} />
+        <Countdown review={review} began={row.start_ms} view={view} />
       </div>
       {(verdict !== "edit" || isQuestion) && (
         <div class="et-review-text" tabIndex={0} role="group" aria-label="What is asked">
-          <TextBlock text={whole ?? review.text} isMono={review.subject === "tool"} />
+          <LaidOutText text={whole ?? review.text} kind={review.subject === "tool" ? "code" : "prose"} />
         </div>
       )}
       {verdict && <Answer title={isQuestion ? "Your answer" : CHOICES[verdict].field} rows={verdict === "edit" && !isQuestion ? 7 : 2}
@@ -173,9 +173,10 @@ function Answer({ title, rows, text, setText, hasFocus, send, cancel }: AnswerPr
 }
 
 /** How long a person still has, and what happens then. */
-function Countdown({ review, view }: { review: Review; view: View }) {
+function Countdown({ review, began, view }: { review: Review; began: number | null | undefined; view: View }) {
   if (review.deadline_ms == null) return <span class="et-countdown">no time limit</span>;
-  const left = Math.max(0, review.deadline_ms - view.age.value);
+  // The clock of this page may lag behind that of the kernel: more than the whole time is never left.
+  const left = Math.max(0, review.deadline_ms - Math.max(view.age.value, began ?? 0));
   return (
     <span class="et-countdown" data-hurry={left < HURRY_MS}>
       <b>{formatClock(left + 999)}</b> left<span class="et-more">, {ENDS[review.on_timeout ?? ""] ?? "then it is decided without you"}</span>

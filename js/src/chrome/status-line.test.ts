@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { TestPage } from "../testing/page";
-import { run, snapshot, wire } from "../testing/runs";
+import { delta, row, run, snapshot, wire } from "../testing/runs";
 import type { Run } from "../wire/rows";
 
 let page: TestPage;
@@ -61,4 +61,38 @@ it.each([
   await show({ status, tasks_skipped: 2 });
   expect(page.place.querySelector(".et-word")?.textContent).toBe(word);
   expect(page.place.textContent).toContain(note);
+});
+
+it("says how many tasks are done as long as no sentence says it", async () => {
+  await show({});
+  expect(page.place.querySelector(".et-tasks")?.textContent).toBe("0/2 tasks");
+  page.kernel.post(wire(delta(1, 2, { run: run({ status: "completed", sentence: "2 tasks in 6.5 s" }) })));
+  await page.nextFrame();
+  expect(page.place.querySelector(".et-facts")?.textContent).toBe("2 tasks in 6.5 s");
+});
+
+it("says aloud whose timeline it is, what runs without its sign, and how far the run is (W10)", async () => {
+  await show({});
+  const tool = row({ span_id: "x", kind: "tool", parent_id: "u", tool: "search", status: "running", start_ms: 500 });
+  page.kernel.post(wire(delta(1, 2, { rows: [tool], run: run({ active: [tool], tasks_done: 1 }) })));
+  await page.nextFrame();
+  const said = (selector: string, attribute = "aria-label") => page.place.querySelector(selector)?.getAttribute(attribute);
+  expect(page.place.querySelector("header")).toBeNull(); // it would be the banner of the whole page
+  expect(said(".ensemble-timeline")).toBe("Timeline of report");
+  expect(said(".et-now button")).toBe("web, search");
+  expect(said(".et-progress", "aria-valuetext")).toBe("1 of 2 tasks done");
+  const label = page.place.querySelector(".et-row-task .et-label")?.cloneNode(true) as Element;
+  for (const unsaid of label.querySelectorAll("[aria-hidden]")) unsaid.remove();
+  expect(label.textContent).toBe("web, Ana Lopez");
+});
+
+it("names what ran when the kernel went, and since when nothing is known of it (W15)", async () => {
+  const task = { span_id: "t", kind: "task", name: "web" } as const;
+  await show({ active: [{ ...task }] });
+  expect(page.place.querySelector('.et-row[data-status="running"]')).not.toBeNull();
+  for (const act of page.kernel.acts.get("comm:close") ?? []) act();
+  await page.nextFrame();
+  expect(page.place.querySelector(".et-now")?.textContent).toMatch(/^unknown since .+:web$/);
+  expect(page.place.querySelectorAll('.et-row[data-status="running"], .et-icon-running').length).toBe(0);
+  expect(page.place.querySelectorAll('.et-row[data-status="unknown"]').length).toBe(2);
 });

@@ -3,15 +3,18 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { Icon, type IconName } from "../elements/icon";
+import { Icon } from "../elements/icon";
 import type { KernelConnection } from "../kernel/connection";
 import { activitiesOf } from "../store/activities";
-import { nextProblem } from "../store/problems";
+import { listWarnings, nextProblem } from "../store/problems";
+import { unknownSince } from "../store/row-state";
 import type { View } from "../view/view";
-import type { Run, RunStatus } from "../wire/rows";
+import type { Run } from "../wire/rows";
 import { formatClock, formatCount, formatDuration, formatMoney, formatPercent, pluralize } from "../wording/numbers";
 import { formatTimeOfDay } from "../wording/text";
 import { BudgetShare, isCostBudget } from "./budget-meter";
+import { RunNotes } from "./run-notes";
+import { stateOf } from "./run-state";
 
 interface Props {
   view: View;
@@ -20,44 +23,23 @@ interface Props {
   children?: ComponentChildren;
 }
 
-interface State {
-  key: string;
-  word: string;
-  icon: IconName;
-}
-
 const LONG_MS = 2000;
 const MOST_NAMES = 3;
 const MOST_MEANS = 2;
 
-const FINAL: Partial<Record<RunStatus, State>> = {
-  completed: { key: "completed", word: "Completed", icon: "ok" },
-  completed_with_warnings: { key: "warned", word: "Completed with warnings", icon: "warning" },
-  failed: { key: "failed", word: "Failed", icon: "error" },
-  budget_exceeded: { key: "budget", word: "Budget exceeded", icon: "budget" },
-  exited_early: { key: "early", word: "Ended early", icon: "door" },
-  interrupted: { key: "interrupted", word: "Interrupted", icon: "cancelled" },
-};
-
-export function stateOf(run: Run | null, isLost: boolean, isStopping: boolean): State {
-  if (!run || run.status === "pending") return { key: "pending", word: "Not started", icon: "pending" };
-  const end = FINAL[run.status];
-  if (end) return end;
-  if (isLost) return { key: "gone", word: "Kernel gone", icon: "gone" };
-  if (isStopping) return { key: "running", word: "Stopping…", icon: "running" };
-  if (run.waiting.length) return { key: "waiting", word: "Waiting for you", icon: "waiting" };
-  return { key: "running", word: "Running", icon: "running" };
-}
-
 export function StatusLine({ view, connection, children }: Props) {
   const { store } = view;
   const run = store.run.value;
-  const state = stateOf(run, connection?.isLost.value ?? false, connection?.isStopping.value ?? false);
+  const state = stateOf(run, {
+    isLost: connection?.isLost.value ?? false,
+    isRestarted: connection?.isRestarted.value ?? false,
+    isStopping: connection?.isStopping.value ?? false,
+  }, store.fault.value !== null);
   const hasWarnings = useSignal(false);
   return (
-    <header class="et-status" data-state={state.key}>
+    <div class="et-status" data-state={state.key}>
       <div class="et-line">
-        <span class="et-state">
+        <span class="et-state" title={state.hint}>
           <Icon name={state.icon} />
           <span class="et-word">{state.word}</span>
           {run && run.status !== "pending" && <Age view={view} run={run} />}
@@ -73,21 +55,11 @@ export function StatusLine({ view, connection, children }: Props) {
       {run && <Spend run={run} view={view} />}
       {run && <Progress run={run} />}
       {hasWarnings.value && run && (
-        <ul class="et-note" data-hue="wait">{run.warnings.map((text) => <li>{text}</li>)}</ul>
+        <ul class="et-note" data-hue="wait">{listWarnings(store).map((text) => <li>{text}</li>)}</ul>
       )}
-      {run && <EndReason run={run} />}
-      {store.fault.value && <p class="et-note" data-hue="wait">Part of the trace could not be read: {store.fault.value}.</p>}
-    </header>
+      <RunNotes store={store} state={state} isSaved={connection === null} />
+    </div>
   );
-}
-
-/** Why the run ended as it did, where that is not clear from its state. */
-function EndReason({ run }: { run: Run }) {
-  const rest = run.tasks_skipped ? ` ${pluralize(run.tasks_skipped, "task")} did not run; what was done is kept.` : " What was done is kept.";
-  if (run.status === "budget_exceeded") return <p class="et-note" data-hue="wait">What is left of the budget is too little for the next model call.{rest}</p>;
-  if (run.status === "exited_early") return <p class="et-note" data-hue="wait">A review ended the run: what was running finished, nothing new started.{rest}</p>;
-  if (!run.error || run.status === "completed") return null;
-  return <p class="et-note" data-hue="error"><b>{run.error.type}</b> {run.error.message}</p>;
 }
 
 function Age({ view, run }: { view: View; run: Run }) {
@@ -97,22 +69,23 @@ function Age({ view, run }: { view: View; run: Run }) {
 
 function SavedBadge({ view }: { view: View }) {
   const time = formatTimeOfDay(view.store.savedAt.value);
-  const { rows, details } = view.store.leftOut.value;
-  const lacks = [rows ? `lacks ${pluralize(rows, "span")}` : "", details ? `lacks the texts of ${pluralize(details, "span")}` : ""];
-  const title = rows || details ? `Kept small: ${lacks.filter(Boolean).join(" and ")}` : undefined;
-  return <span class="et-badge" title={title}>saved view{time ? `, ${time}` : ""}</span>;
+  return <span class="et-badge" title="As it was saved: no kernel is needed to look at it">saved view{time ? `, ${time}` : ""}</span>;
 }
 
 function Spend({ run, view }: { run: Run; view: View }) {
   const input = run.input_tokens;
   const cached = input && run.cache_read_tokens ? run.cache_read_tokens / input : null;
-  const hasTokens = input != null || run.output_tokens != null;
+  // Of handlers alone, zeros would say nothing (W22).
+  const isModelAsked = run.llm_call_count > 0 || !!input || !!run.cost;
+  const hasTokens = isModelAsked && (input != null || run.output_tokens != null);
   const least = run.tokens_complete ? "" : "≥ ";
   return (
     <div class="et-line et-facts">
-      <span class="et-tasks">
-        <b>{run.tasks_done}</b>/{run.tasks_total} {run.tasks_total === 1 ? "task" : "tasks"}
-      </span>
+      {run.sentence === null && (
+        <span class="et-tasks">
+          <b>{run.tasks_done}</b>/{run.tasks_total} {run.tasks_total === 1 ? "task" : "tasks"}
+        </span>
+      )}
       <RunningNow run={run} view={view} />
       <span class="et-spring" />
       {hasTokens && (
@@ -122,7 +95,7 @@ function Spend({ run, view }: { run: Run; view: View }) {
         </span>
       )}
       {run.budget && <BudgetShare budget={run.budget} run={run} />}
-      {!isCostBudget(run.budget) && run.cost != null && (run.cost > 0 || run.cost_complete) && (
+      {isModelAsked && !isCostBudget(run.budget) && run.cost != null && (run.cost > 0 || run.cost_complete) && (
         <span class="et-cost" title={run.cost_complete ? "Cost" : "At least: the price of some calls is unknown"}>
           {run.cost_complete ? "" : "≥ "}<b>{formatMoney(run.cost, run.currency)}</b>
         </span>
@@ -134,30 +107,38 @@ function Spend({ run, view }: { run: Run; view: View }) {
 /** What runs or blocks now, by name; what came of it once it is over. */
 function RunningNow({ run, view }: { run: Run; view: View }) {
   if (run.status !== "running") {
-    const parts = [
-      run.tasks_failed ? `${run.tasks_failed} failed` : "",
-      run.tasks_skipped ? `${run.tasks_skipped} skipped` : "",
-      run.llm_call_count ? pluralize(run.llm_call_count, "model call") : "",
-      run.tool_call_count ? pluralize(run.tool_call_count, "tool call") : "",
-    ].filter(Boolean);
-    return <span class="et-now">{parts.join(" · ")}</span>;
+    const counts = describeCounts(run);
+    return <span class="et-now et-sentence" title={[run.sentence, counts].filter(Boolean).join("\n")}>{run.sentence ?? counts}</span>;
   }
+  const lost = view.store.lostAt.value;
   const phase = run.phases_now.join(", ");
   const { shown, total } = activitiesOf(view.store, run, MOST_NAMES);
   return (
     <span class="et-now">
-      {phase && <b>{phase}</b>}
-      {run.note && <span class="et-preparing">{run.note}</span>}
+      {lost === null ? phase && <b>{phase}</b> : <span class="et-lost">{unknownSince(lost)}:</span>}
+      {run.note && lost === null && <span class="et-preparing">{run.note}</span>}
       {shown.map((activity) => (
-        <button class="et-link" onClick={() => view.goTo(activity.span)} title={`Show ${activity.name}`}>
+        <button class="et-link" onClick={() => view.goTo(activity.span)} title={`Show ${activity.name}`}
+          aria-label={[activity.name, activity.doing.replace(/^\S /, "")].filter(Boolean).join(", ")}>
           {activity.name}
-          {activity.doing && total <= MOST_MEANS && <span class="et-since">{activity.doing}</span>}
-          <Since began={activity.began} view={view} />
+          {activity.doing && lost === null && total <= MOST_MEANS && <span class="et-since">{activity.doing}</span>}
+          {lost === null && <Since began={activity.began} view={view} />}
         </button>
       ))}
       {total > shown.length && <span>+{total - shown.length}</span>}
     </span>
   );
+}
+
+/** What a run came to, in numbers: all that is known of one that an earlier version saved. */
+function describeCounts(run: Run): string {
+  return [
+    run.tasks_failed ? `${run.tasks_failed} failed` : "",
+    run.tasks_cancelled ? `${run.tasks_cancelled} cancelled` : "",
+    run.tasks_skipped ? `${run.tasks_skipped} skipped` : "",
+    run.llm_call_count ? pluralize(run.llm_call_count, "model call") : "",
+    run.tool_call_count ? pluralize(run.tool_call_count, "tool call") : "",
+  ].filter(Boolean).join(" · ");
 }
 
 /** How long something has been running, once that is long enough to wonder. */
@@ -169,17 +150,18 @@ function Since({ began, view }: { began: number | null; view: View }) {
 function Progress({ run }: { run: Run }) {
   const total = Math.max(run.tasks_total, 1);
   const parts: [string, number][] = [
-    ["done", run.tasks_done], ["failed", run.tasks_failed], ["skipped", run.tasks_skipped],
+    ["done", run.tasks_done], ["failed", run.tasks_failed], ["cancelled", run.tasks_cancelled], ["skipped", run.tasks_skipped],
   ];
   return (
     <div class="et-progress" role="progressbar" aria-label="Tasks" aria-valuemin={0} aria-valuemax={run.tasks_total}
-      aria-valuenow={run.tasks_done}>
+      aria-valuenow={run.tasks_done} aria-valuetext={`${run.tasks_done} of ${pluralize(run.tasks_total, "task")} done`}>
       {parts.map(([name, amount]) => amount > 0 && <i data-part={name} style={{ width: `${(100 * amount) / total}%` }} />)}
     </div>
   );
 }
 
 function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; hasWarnings: boolean; toggle: () => void }) {
+  const warnings = listWarnings(view.store);
   const go = (what: "error" | "retry"): void => {
     const span = nextProblem(view.store, what, view.selected.value);
     if (span) view.goTo(span);
@@ -198,10 +180,10 @@ function Problems({ view, run, hasWarnings, toggle }: { view: View; run: Run; ha
           <Icon name="retry" size={12} />{run.retry_count}
         </button>
       )}
-      {run.warnings.length > 0 && (
-        <button class="et-chip" data-hue="wait" aria-expanded={hasWarnings} aria-label={pluralize(run.warnings.length, "warning")}
-          title={run.warnings.join("\n")} onClick={toggle}>
-          <Icon name="warning" size={12} />{run.warnings.length}
+      {warnings.length > 0 && (
+        <button class="et-chip" data-hue="wait" aria-expanded={hasWarnings} aria-label={pluralize(warnings.length, "warning")}
+          title={warnings.join("\n")} onClick={toggle}>
+          <Icon name="warning" size={12} />{warnings.length}
         </button>
       )}
     </span>

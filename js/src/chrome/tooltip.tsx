@@ -1,11 +1,17 @@
 // The few words beside the pointer: what the bar under it is, how long, how much.
 
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { boxOfSpan } from "../draw/placement";
+import type { Box } from "../draw/strokes";
 import { AXIS_HEIGHT } from "../layout/sizes";
+import type { Track } from "../layout/tracks";
+import { stateOfRow } from "../store/row-state";
 import type { View } from "../view/view";
-import { durationOf } from "../wire/predicates";
+import { durationOf, hasTokens, startupTimeOf } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { answerOf, modelOf, signOf, STATUS_NAMES, titleOf } from "../wording/labels";
+import { answerOf, modelNameOf, reuseOf, savingOf, signOf, titleOf } from "../wording/labels";
 import { formatCount, formatDuration, formatMoney } from "../wording/numbers";
+import { fullCause } from "../wording/text";
 
 export interface Hover {
   readonly row: Row;
@@ -13,34 +19,75 @@ export interface Hover {
   readonly y: number;
 }
 
-const WIDE = 260;
-const HIGH = 110;
+const GAP = 7;
+const EDGE = 4;
+/** What is certain to be above the rows: the axis, the toolbar and the status line. */
+const ROOM_ABOVE = 110;
+
+/** What is pointed at: by the pointer, at a place in the chart, or by the keys, which have none. */
+interface Target {
+  readonly row: Row;
+  readonly track: Track;
+  readonly x: number | null;
+}
+
+/** The tooltip of what is under the pointer, else of the span that the keys have come to while its details are closed. */
+function targetOf(hover: Hover | null, view: View): Target | null {
+  if (hover) {
+    const layout = view.layout.value;
+    const track = layout.tracks[layout.indexAt(hover.y - AXIS_HEIGHT + view.scrollTop.value)];
+    return track ? { row: view.store.row(hover.row.span_id) ?? hover.row, track, x: hover.x } : null;
+  }
+  // What is marked has a panel of its own, and bars that a person looks at.
+  const row = view.isDrawerOpen.value || view.range.value !== null ? undefined : view.selectedRow.value;
+  const track = view.selectedTrack;
+  return row && track && row.start_ms != null ? { row, track, x: null } : null;
+}
 
 export function Tooltip({ hover, view }: { hover: Hover | null; view: View }) {
-  if (!hover) return null;
-  const row = view.store.row(hover.row.span_id) ?? hover.row;
-  const [width, height] = [view.width.value, view.viewport.value + AXIS_HEIGHT];
-  // Towards the middle of the chart, which would cut it off at its edges.
-  const across = hover.x > width - WIDE ? { right: `${width - hover.x + 12}px` } : { left: `${hover.x + 14}px` };
-  const down = hover.y > height - HIGH ? { bottom: `${height - hover.y + 10}px` } : { top: `${hover.y + 16}px` };
+  const element = useRef<HTMLDivElement>(null);
+  const target = targetOf(hover, view);
+  view.window.value;
+  const box = target && boxOfSpan(view, target.track, target.row.span_id);
+  useLayoutEffect(() => {
+    if (element.current && box) place(element.current, box, target.x, view.width.value, view.viewport.value + AXIS_HEIGHT);
+  });
+  if (!target || !box) return null;
+  const { row } = target;
   return (
-    <div class="et-tooltip" aria-hidden="true" style={{ ...across, ...down }}>
-      <b>{row.kind === "task" ? row.name : `${signOf(row)} ${row.kind === "attempt" ? modelOf(row) : titleOf(row)}`.trim()}</b>
+    <div ref={element} class="et-tooltip" aria-hidden="true" data-by={hover ? "pointer" : "keys"}>
+      <b>{row.kind === "task" ? row.name : `${signOf(row)} ${titleOf(view.store, row)}`.trim()}</b>
       <span>{facts(row, view).join(" · ")}</span>
+      {row.reuse_reason && <span>{reuseOf(row)}</span>}
       {(row.error_message ?? row.error_type) && <span class="et-tooltip-error">{row.error_message ?? row.error_type}</span>}
     </div>
   );
 }
 
+/** Under the span or over it, wherever there is room, and never on it. */
+function place(element: HTMLElement, box: Box, at: number | null, width: number, height: number): void {
+  const [w, h] = [element.offsetWidth, element.offsetHeight];
+  const [under, over] = [box.y + box.h + GAP, box.y - GAP - h];
+  // A chart of a few rows is lower than a tooltip: then it lies over the lines above the chart.
+  const isUnder = under + h <= height || over < AXIS_HEIGHT - ROOM_ABOVE && height - under >= box.y - AXIS_HEIGHT;
+  const x = Math.min(Math.max(at === null ? Math.max(box.x, 0) : at - w / 2, EDGE), Math.max(EDGE, width - w - EDGE));
+  element.style.transform = `translate(${Math.round(x)}px, ${Math.round(isUnder ? under : over)}px)`;
+}
+
 function facts(row: Row, view: View): string[] {
-  const length = durationOf(row) ?? (row.start_ms == null ? null : view.age.value - row.start_ms);
+  const isUnknown = stateOfRow(view.store, row).key === "unknown";
+  const length = durationOf(row) ?? (row.start_ms == null || isUnknown ? null : view.age.value - row.start_ms);
   return [
     length === null ? "" : formatDuration(Math.max(0, length)),
-    row.kind === "attempt" && row.attempt != null ? `attempt ${row.attempt}` : "",
-    row.input_tokens != null || row.output_tokens != null ? `${formatCount(row.input_tokens)} in, ${formatCount(row.output_tokens)} out` : "",
+    startupTimeOf(row) > 0 ? `and ${formatDuration(startupTimeOf(row))} while a model was made ready` : "",
+    row.kind === "llm" || row.kind === "attempt" ? (modelNameOf(row) ?? "") : "",
+    (row.queue_ms ?? 0) >= 10 ? `waited ${formatDuration(row.queue_ms as number)} for a free place` : "",
+    row.backoff_ms != null ? `then waited ${formatDuration(row.backoff_ms)}: ${fullCause(row.retry_reason ?? row.error_type)}` : "",
+    hasTokens(row) ? `${formatCount(row.input_tokens)} in, ${formatCount(row.output_tokens)} out` : "",
     row.cost ? formatMoney(row.cost, row.currency) : "",
+    row.reused ? savingOf(row) : "",
     row.agent ?? "",
     row.is_fallback ? "fallback agent" : "",
-    row.review ? answerOf(row) : row.status === "ok" ? "" : STATUS_NAMES[row.status],
+    row.review && !isUnknown ? answerOf(row) : row.status === "ok" ? "" : stateOfRow(view.store, row).name,
   ].filter(Boolean);
 }

@@ -23,6 +23,24 @@ it("lists how a task was declared, whatever its fields are called", async () => 
   expect(facts).toEqual(expect.arrayContaining(["Timeout90 s", "Max output retries0", "Prioritytrue"]));
 });
 
+it("tells of no tokens and no price where plain code did the work", async () => {
+  const rows = [
+    row({ span_id: "h", kind: "task", name: "chop", agent: "Handler", start_ms: 0, end_ms: 900, input_tokens: 0, output_tokens: 0, cost: 0 }),
+    row({ span_id: "m", kind: "task", name: "taste", agent: "Cook", start_ms: 0, end_ms: 900, input_tokens: 9, output_tokens: 2, cost: 0 }),
+  ];
+  page.kernel.snapshot = wire(snapshot({ run: run({}), phases: [], rows }));
+  page.show();
+  await page.nextFrame();
+  const told = async (place: number): Promise<string> => {
+    page.place.querySelectorAll<HTMLElement>(".et-row")[place]?.click();
+    await page.nextFrame();
+    return page.place.querySelector(".et-drawer")?.textContent ?? "";
+  };
+  const [plain, model] = [await told(0), await told(1)];
+  for (const word of ["Tokens in", "Cost", "0 out", "$"]) expect(plain).not.toContain(word);
+  for (const word of ["Tokens in", "Cost", "9 in · 2 out", "$0"]) expect(model).toContain(word);
+});
+
 it("words money in the currency of the run, in its head, its facts and its tables", async () => {
   const rows = [
     row({ span_id: "t", kind: "task", name: "draft", start_ms: 0, end_ms: 900, cost: 0.75, currency: "EUR", input_tokens: 4100 }),
@@ -36,9 +54,40 @@ it("words money in the currency of the run, in its head, its facts and its table
   await page.nextFrame();
   const drawer = (): string => page.place.querySelector(".et-drawer")?.textContent ?? "";
   expect(page.place.querySelector(".et-drawer-facts")?.textContent).toContain("€0.750");
-  expect(drawer()).toContain("Σ €0.750");
+  expect(drawer()).toContain("€0.750, all attempts");
   page.button("Tokens & cost")?.click();
   await page.nextFrame();
   for (const amount of ["€0.250", "€0.500", "€0.750"]) expect(page.place.querySelector("table")?.textContent).toContain(amount);
   expect(page.place.textContent).not.toContain("$");
+});
+
+it("calls a model call by what it did, in its head, its path, its links and the tables (W22)", async () => {
+  page.show();
+  await page.nextFrame();
+  page.place.querySelectorAll<HTMLElement>(".et-row")[1]?.click();
+  await page.nextFrame();
+  const rows = page.place.querySelector<HTMLElement>(".et-gutter");
+  rows?.focus();
+  for (const key of ["ArrowRight", "ArrowRight"]) rows?.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  await page.nextFrame();
+  const steps = (): (string | null)[] => [...page.place.querySelectorAll(".et-path .et-step")].map((step) => step.textContent);
+  expect(steps()).toEqual(["research", "web", "calls search, fetch", "attempt 2"]);
+  page.place.querySelectorAll<HTMLElement>(".et-path button")[2]?.click();
+  await page.nextFrame();
+  expect(page.place.querySelector(".et-drawer")?.getAttribute("aria-label")).toBe("Details of calls search, fetch");
+  page.button("Tokens & cost")?.click();
+  await page.nextFrame();
+  expect(page.place.querySelector(".et-drawer td button")?.textContent).toBe("calls search, fetch");
+});
+
+it("tells no tokens of a handler, which asks no model", async () => {
+  const rows = [row({ span_id: "h", kind: "task", name: "score", agent: "Handler", start_ms: 0, end_ms: 900, input_tokens: 0, output_tokens: 0, cost: 0 })];
+  page.kernel.snapshot = wire(snapshot({ run: run({ input_tokens: 0, output_tokens: 0 }), phases: [], rows }));
+  page.show();
+  await page.nextFrame();
+  page.place.querySelector<HTMLElement>(".et-row")?.click();
+  await page.nextFrame();
+  expect(page.place.querySelector(".et-drawer-facts")?.textContent).toBe("900 ms");
+  expect(page.place.querySelector(".et-drawer")?.textContent).not.toMatch(/Tokens|Cost/);
+  expect(page.place.querySelector(".et-tokens")).toBeNull();
 });

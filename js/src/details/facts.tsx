@@ -1,20 +1,24 @@
 // What a row says of itself, as a list of names and values.
 
 import type { ComponentChildren } from "preact";
+import { stateOfRow } from "../store/row-state";
 import type { View } from "../view/view";
-import { durationOf } from "../wire/predicates";
+import { durationOf, hasCost, hasTokens, startupTimeOf } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
-import { answerOf, causeOf, fieldLabel, modelNameOf, modelOf, STATUS_NAMES, waitOf } from "../wording/labels";
+import { answerOf, causeOf, describeSkip, fieldLabel, modelNameOf, modelOf, reuseOf, savingOf, waitOf } from "../wording/labels";
 import { formatDuration, formatExactCount, formatMoney, pluralize } from "../wording/numbers";
 
 /** Whatever is known of a span besides its texts; what is unknown is left out. */
-export function SpanFacts({ row, view }: { row: Row; view: View }) {
+export function SpanFacts({ row, view }: { row: Row; view: View; change: number }) {
   const facts: [string, ComponentChildren][] = [];
   const add = (name: string, value: ComponentChildren): void => {
     if (value != null && value !== "" && value !== false) facts.push([name, value]);
   };
-  add("Status", `${STATUS_NAMES[row.status]}${row.reason ? `: ${row.reason}` : ""}`);
+  const state = stateOfRow(view.store, row).name;
+  add("Status", row.status === "skipped" ? describeSkip(row.reason) : row.reason ? `${state}: ${row.reason}` : state);
+  add("Reuse", row.reuse_reason && reuseOf(row));
+  add("Saved", row.reused && savingOf(row).replace(/ saved$/, ""));
   add("Agent", row.agent && `${row.agent}${row.is_fallback ? ", as fallback" : ""}`);
   const worker = row.kind === "delegation" ? view.store.children(row.span_id).find((child) => child.kind === "task") : undefined;
   add("Worker", worker ? <Step row={worker} name={`${row.delegate_to ?? ""} (${worker.name})`} view={view} /> : row.delegate_to);
@@ -27,11 +31,12 @@ export function SpanFacts({ row, view }: { row: Row; view: View }) {
   add("Scope", row.memory?.scope);
   add(row.memory?.operation === "store" ? "Remembered" : "Recalled", row.memory?.count != null && pluralize(row.memory.count, "entry"));
   add("Waited for", row.kind === "wait" && waitOf(row));
-  add("Model", modelNameOf(row) && `${modelOf(row)}${row.provider ? ` (${row.provider})` : ""}${row.is_scripted ? ", scripted" : ""}`);
+  add("Model", modelNameOf(row) && `${modelOf(row)}${row.provider && row.provider !== modelNameOf(row) ? ` (${row.provider})` : ""}${row.is_scripted && row.provider !== "scripted" ? ", scripted" : ""}`);
   add("Tool", row.tool);
   for (const [field, value] of Object.entries(row.settings ?? {})) add(fieldLabel(field), String(value));
   add("Began", row.start_ms != null && `${formatDuration(row.start_ms)} after the start`);
   add("Took", row.end_ms != null && formatDuration(durationOf(row)));
+  add("Beside it", startupTimeOf(row) > 0 && `${formatDuration(startupTimeOf(row))}, while a model was made ready`);
   add("First token", row.time_to_first_token_ms != null && `after ${formatDuration(row.time_to_first_token_ms)}`);
   add("Waited in line", row.queue_ms != null && row.queue_ms >= 1 && formatDuration(row.queue_ms));
   add("Done", (row.kind === "task" || row.kind === "phase") && (row.attempt ?? 1) > 1 && `${row.attempt} times: ${causeOf(row)}`);
@@ -39,10 +44,10 @@ export function SpanFacts({ row, view }: { row: Row; view: View }) {
   add("Retried because", row.kind === "attempt" && row.retry_reason);
   add("Waited after it", row.backoff_ms != null && formatDuration(row.backoff_ms));
   // What only sums up the attempts beneath it says so (T2).
-  const sum = traitsOf(row.kind).hasTotals ? "Σ " : "";
-  add("Tokens in", row.input_tokens != null && sum + tokensIn(row));
-  add("Tokens out", row.output_tokens != null && sum + tokensOut(row));
-  add("Cost", row.cost != null && sum + formatMoney(row.cost, row.currency));
+  const sum = traitsOf(row.kind).hasTotals ? ", all attempts" : "";
+  add("Tokens in", hasTokens(row) && row.input_tokens != null && tokensIn(row) + sum);
+  add("Tokens out", hasTokens(row) && row.output_tokens != null && tokensOut(row) + sum);
+  add("Cost", hasCost(row) && formatMoney(row.cost, row.currency) + sum);
   add("Finished by", row.finish_reason);
   add("Critical path", row.critical ? "yes: the run waited for it" : row.slack_ms != null && `no: ${formatDuration(row.slack_ms)} to spare`);
   add("After", row.depends_on?.length ? <Names names={row.depends_on} view={view} /> : null);

@@ -1,17 +1,15 @@
 // The way of work from row to row: to the worker and back (W3).
 
-import { AXIS_HEIGHT, LANE_HEIGHT } from "../layout/sizes";
+import { LANE_HEIGHT } from "../layout/sizes";
 import type { WorkArrow } from "../layout/tracks";
-import { boxOf, type Scene, topOf } from "./scene";
+import { boxOf, type Scene, topOf, visibleTracks } from "./scene";
 import type { Box, Surface } from "./strokes";
 
 const MOST_ARROWS = 60;
 
 /** Work on its way from row to row: faint, but strong for the span that is selected or under the pointer (W3). */
 export function drawArrows(surface: Surface, scene: Scene): void {
-  const top = scene.scrollTop;
-  const bottom = top + scene.height - AXIS_HEIGHT;
-  const seen = scene.layout.arrows.filter(({ from, to }) => to.y + to.height > top && from.y < bottom);
+  const seen = scene.layout.arrowsTo(visibleTracks(scene));
   const picked = (one: WorkArrow): boolean =>
     [scene.selected, scene.hovered].some((span) => span !== null && (span === one.by.row.span_id || span === one.to.id));
   const faint = seen.length > MOST_ARROWS ? [] : seen.filter((one) => !picked(one));

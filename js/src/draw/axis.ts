@@ -1,8 +1,9 @@
 // The axis above the rows, the grid behind them, and the line of now.
 
 import { AXIS_HEIGHT } from "../layout/sizes";
-import { toPixel } from "../layout/time-scale";
+import { type TimeWindow, toPixel } from "../layout/time-scale";
 import { formatClock } from "../wording/numbers";
+import { unknownSince } from "../store/row-state";
 import type { Scene } from "./scene";
 import { labelFont, measure, type Surface } from "./strokes";
 
@@ -13,7 +14,8 @@ export function drawGrid({ ctx, theme }: Surface, columns: readonly number[], he
   ctx.globalAlpha = 1;
 }
 
-export function drawAxis({ ctx, theme }: Surface, scene: Scene, labels: readonly { x: number; label: string }[]): void {
+export function drawAxis(surface: Surface, scene: Scene, labels: readonly { x: number; label: string }[]): void {
+  const { ctx, theme } = surface;
   ctx.fillStyle = theme.text;
   ctx.globalAlpha = 0.14;
   ctx.fillRect(0, AXIS_HEIGHT - 1, scene.width, 1);
@@ -21,23 +23,52 @@ export function drawAxis({ ctx, theme }: Surface, scene: Scene, labels: readonly
   ctx.globalAlpha = 1;
   ctx.font = labelFont(theme);
   ctx.fillStyle = theme.muted;
+  const now = clockOf(surface, scene);
   for (const { x, label } of labels) {
-    if (x + 5 + measure(ctx, label) < scene.width) ctx.fillText(label, x + 5, AXIS_HEIGHT / 2);
+    const w = measure(surface, label);
+    // At the edge of the chart a label stands on the other side of its tick.
+    const left = x + 5 + w < scene.width ? x + 5 : x - 5 - w;
+    const isUnderClock = now !== null && left + w + 4 > now.left && left - 4 < now.left + now.width;
+    if (!isUnderClock) ctx.fillText(label, left, AXIS_HEIGHT / 2);
   }
 }
 
-export function drawNow({ ctx, theme }: Surface, scene: Scene): void {
+/** Where the run's clock stands on the axis; null where now is not on screen. */
+function clockOf(surface: Surface, scene: Scene): { x: number; left: number; width: number; text: string } | null {
   const x = Math.round(toPixel(scene.window, scene.width, scene.now));
-  if (x < 0 || x > scene.width) return;
-  ctx.fillStyle = theme.accent;
-  ctx.fillRect(x, AXIS_HEIGHT - 6, 1.5, scene.height);
+  if (!scene.isRunning || x < 0 || x > scene.width) return null;
+  const text = scene.lostAt === null ? formatClock(scene.now) : unknownSince(scene.lostAt);
+  const width = measure(surface, text) + 12;
+  return { x, left: Math.max(0, Math.min(x - width / 2, scene.width - width)), width, text };
+}
+
+export function drawNow(surface: Surface, scene: Scene): void {
+  const { ctx, theme } = surface;
   ctx.font = labelFont(theme);
-  const text = formatClock(scene.now);
-  const w = measure(ctx, text) + 12;
-  const left = Math.max(0, Math.min(x - w / 2, scene.width - w));
+  const clock = clockOf(surface, scene);
+  if (!clock) return;
+  ctx.fillStyle = scene.lostAt === null ? theme.accent : theme.muted;
+  ctx.fillRect(clock.x, AXIS_HEIGHT - 6, 1.5, scene.height);
   ctx.beginPath();
-  ctx.roundRect(left, 4, w, 18, 9);
+  ctx.roundRect(clock.left, 4, clock.width, 18, 9);
   ctx.fill();
   ctx.fillStyle = theme.background;
-  ctx.fillText(text, left + 6, 13.5);
+  ctx.fillText(clock.text, clock.left + 6, 13.5);
+}
+
+/** The stretch of time that a person marked, over the rows: what is outside of it is dimmed. */
+export function drawRange({ ctx, theme }: Surface, scene: Scene, range: TimeWindow): void {
+  const left = Math.min(Math.max(toPixel(scene.window, scene.width, range.from), -4), scene.width + 4);
+  const right = Math.min(Math.max(toPixel(scene.window, scene.width, range.to), -4), scene.width + 4);
+  const height = scene.height - AXIS_HEIGHT;
+  ctx.fillStyle = theme.background;
+  ctx.globalAlpha = 0.5;
+  ctx.fillRect(0, AXIS_HEIGHT, left, height);
+  ctx.fillRect(right, AXIS_HEIGHT, scene.width - right, height);
+  ctx.fillStyle = theme.accent;
+  ctx.globalAlpha = 0.1;
+  ctx.fillRect(left, AXIS_HEIGHT, right - left, height);
+  ctx.globalAlpha = 1;
+  ctx.fillRect(left - 1, AXIS_HEIGHT, 1.5, height);
+  ctx.fillRect(right - 0.5, AXIS_HEIGHT, 1.5, height);
 }

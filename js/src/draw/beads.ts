@@ -51,20 +51,20 @@ export function drawBead(surface: Surface, mark: Mark, box: Box): void {
   stroke(ctx, isError ? theme.labelColors.error : hue, 1);
 }
 
-/** Where work begins anew: a line across the row, and in a disc on it the number of the attempt, or a hook. */
+/** Where work begins anew: a line across the row, and in a disc under the bars the number of the attempt, or a hook. */
 export function drawNotch(surface: Surface, mark: Mark, box: Box): void {
   const { ctx, theme } = surface;
   const x = Math.round(box.x);
-  const y = box.y + box.h - 8;
+  const y = box.y + box.h - 6;
   ctx.fillStyle = theme.hues.wait;
   ctx.fillRect(x - 1, box.y, 2, box.h);
   ctx.beginPath();
-  ctx.arc(x, y, 6.5, 0, 2 * Math.PI);
-  ctx.lineWidth = 3;
+  ctx.arc(x, y, 5.5, 0, 2 * Math.PI);
+  ctx.lineWidth = 2;
   stroke(ctx, theme.background, 1);
   fill(ctx, theme.hues.wait, 1);
   ctx.fillStyle = theme.labelColors.wait;
-  ctx.font = `600 9px ${theme.font}`;
+  ctx.font = `600 8.5px ${theme.font}`;
   ctx.textAlign = "center";
   ctx.fillText(mark.label ?? "", x, y + 0.5);
   ctx.textAlign = "left";

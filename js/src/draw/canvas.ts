@@ -7,6 +7,8 @@ import { AXIS_HEIGHT } from "../layout/sizes";
 import { matches, type Theme } from "../theme/theme";
 import type { View } from "../view/view";
 import { ChartPainter } from "./painter";
+import { type DrawnBar, listBars } from "./placement";
+import type { Scene } from "./scene";
 
 const FRAME_MS = 33;
 const CALM_FRAME_MS = 500;
@@ -19,6 +21,7 @@ export class ChartCanvas {
   readonly #ctx: CanvasRenderingContext2D | null;
   readonly #painter = new ChartPainter();
   #theme: Theme;
+  /** In pixels of the page; 0 where there is nothing to paint on. */
   #height = 0;
   #ratio = 1;
   #frame = 0;
@@ -33,14 +36,19 @@ export class ChartCanvas {
     this.#canvas = canvas;
     this.#ctx = canvas.getContext("2d");
     this.#theme = theme;
+    Object.assign(canvas, { listBars: this.#listBars });
     const stop = effect(() => {
       view.store.version.value;
       view.layout.value;
-      view.selected.value;
+      view.selectedSpans.value;
       view.hovered.value;
+      view.areArrowsShown.value;
+      view.isCriticalShown.value;
       view.scrollTop.value;
       view.follow.value;
       view.window.value;
+      view.highlighted.value;
+      view.range.value;
       this.redraw();
     });
     signal.addEventListener("abort", () => {
@@ -53,6 +61,7 @@ export class ChartCanvas {
   }
 
   setTheme(theme: Theme): void {
+    if (theme === this.#theme) return;
     this.#theme = theme;
     this.redraw();
   }
@@ -60,10 +69,11 @@ export class ChartCanvas {
   /** Asks for one frame; any number of calls before it comes cost one painting. */
   redraw(): void {
     this.#isDirty = true;
-    if (this.#timer !== undefined) {
-      clearTimeout(this.#timer);
-      this.#timer = undefined;
-    }
+    this.#askForFrame();
+  }
+
+  #askForFrame(): void {
+    clearTimeout(this.#timer);
     if (this.#frame === 0 && !this.#isEnded) this.#frame = requestAnimationFrame(this.#onFrame);
   }
 
@@ -71,7 +81,7 @@ export class ChartCanvas {
     this.#frame = 0;
     if (this.#isEnded || !this.#isSeen || document.hidden) return;
     const isCalm = matches("(prefers-reduced-motion: reduce)");
-    const isDue = at - this.#paintedAt >= FRAME_MS - 4;
+    const isDue = this.#view.store.isTicking && at - this.#paintedAt >= FRAME_MS - 4;
     if (this.#isDirty || isDue) {
       this.#isDirty = false;
       this.#paintedAt = at;
@@ -90,8 +100,16 @@ export class ChartCanvas {
     view.age.value = age;
     view.followRun(now);
     if (!this.#ctx || this.#height === 0) return;
+    this.#painter.paint(this.#ctx, this.#makeScene(now, isCalm));
+    // Following moved the window and so asked for a frame; this one has shown it already.
+    this.#isDirty = false;
+  }
+
+  #makeScene(now: number, isCalm: boolean): Scene {
+    const view = this.#view;
+    const { store } = view;
     const status = store.run.value?.status;
-    this.#painter.paint(this.#ctx, {
+    return {
       layout: view.layout.value,
       window: view.window.value,
       width: view.width.value,
@@ -99,34 +117,44 @@ export class ChartCanvas {
       scrollTop: view.scrollTop.value,
       now,
       isRunning: status === "running",
+      lostAt: store.lostAt.value,
       isOver: store.isOver,
       selected: view.selected.value,
+      selection: view.selectedSpans.value,
       current: view.selectedTrack?.id ?? null,
       hovered: view.hovered.value,
+      hoveredRow: view.hovered.value === null ? null : (view.trackOf(view.hovered.value)?.id ?? null),
+      areArrowsShown: view.areArrowsShown.value,
+      isCriticalShown: view.isCriticalShown.value,
+      highlighted: view.highlighted.value,
+      range: view.range.value,
+      tailOf: (span, length) => store.textTail(span, length),
       theme: this.#theme,
       ratio: this.#ratio,
       shift: isCalm ? 0 : ((performance.now() / 1000) * STRIPES_PX_PER_S) % 8,
-    });
-    // Following moved the window and so asked for a frame; this one has shown it already.
-    this.#isDirty = false;
+    };
   }
+
+  /** Every bar as it stands in the picture by now: what tests, and whoever else can't see, read from a canvas. */
+  readonly #listBars = (): DrawnBar[] => listBars(this.#makeScene(this.#view.now, true));
 
   /** Takes the size of the box that CSS gave the canvas. */
   #measure(): void {
     const { width, height } = this.#canvas.getBoundingClientRect();
-    if (width === 0 || height === 0) return;
     const ratio = window.devicePixelRatio || 1;
+    const isSame = width === this.#view.width.value && height === this.#height && ratio === this.#ratio;
+    this.#height = width === 0 ? 0 : height;
+    if (this.#height === 0 || isSame) return;
     this.#view.width.value = width;
     this.#view.viewport.value = height - AXIS_HEIGHT;
-    this.#height = height;
     this.#ratio = ratio;
     const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
     if (this.#canvas.width !== across) this.#canvas.width = across;
     if (this.#canvas.height !== down) this.#canvas.height = down;
-    this.#view.scroll(this.#view.scrollTop.value);
+    this.#view.keepScroll();
     // In the same task as the change of size, which blanked the canvas: the next frame would show a flash.
     this.#paint(matches("(prefers-reduced-motion: reduce)"));
-    this.redraw();
+    if (this.#view.store.isTicking) this.#askForFrame();
   }
 
   /** Sizes, pixel ratios, and coming back into sight: notebooks detach what scrolls away and blank its canvases (W11). */
@@ -139,8 +167,9 @@ export class ChartCanvas {
     }
     if (typeof IntersectionObserver !== "undefined") {
       const sight = new IntersectionObserver((entries) => {
+        const wasSeen = this.#isSeen;
         this.#isSeen = entries.some((entry) => entry.isIntersecting);
-        if (this.#isSeen) this.redraw();
+        if (this.#isSeen && !wasSeen) this.redraw();
       });
       sight.observe(this.#canvas);
       signal.addEventListener("abort", () => sight.disconnect());

@@ -2,28 +2,32 @@
 
 import type { Mark } from "../layout/marks";
 import { toPixel } from "../layout/time-scale";
-import type { Row } from "../wire/rows";
-import type { Scene } from "./scene";
+import type { Track } from "../layout/tracks";
+import { describeSkip } from "../wording/labels";
+import { type Scene, topOf } from "./scene";
 import { labelFont, measure, shorten, stroke, type Surface } from "./strokes";
 
 const EDGE = 8;
 const LONGEST_GHOST = 300;
 
-export function drawGhost(surface: Surface, scene: Scene, mark: Mark, top: number): void {
+export function drawGhost(surface: Surface, scene: Scene, track: Track, mark: Mark): void {
   const anchor = Number.isNaN(mark.from) ? scene.now : mark.from;
   const wanted = toPixel(scene.window, scene.width, anchor) + 10;
   // What is still to come stands right of now; what never came has the whole row for its reason.
   const least = scene.isRunning && mark.row.status === "pending" ? Math.min(Math.max(wanted, EDGE), scene.width - 32) : EDGE;
-  drawPill(surface, mark, ghostLabel(scene, mark.row), top + mark.top, { wanted, least, limit: scene.width - EDGE });
+  drawPill(surface, mark, ghostLabel(scene, track), topOf(scene, track) + mark.top, { wanted, least, limit: scene.width - EDGE });
 }
 
 /** Why a row has no bar. */
-function ghostLabel(scene: Scene, row: Row): string {
-  if (row.status === "skipped") return /^condition/.test(row.reason ?? "") ? (row.reason as string) : row.reason ? `skipped: ${row.reason}` : "skipped";
-  if (row.status === "cancelled") return "cancelled before it began";
+function ghostLabel(scene: Scene, { row, parent }: Track): string {
+  if (row.status === "skipped") return describeSkip(row.reason);
+  if (row.status === "cancelled") return row.reason ? `cancelled before it began: ${row.reason}` : "cancelled before it began";
   if (scene.isOver) return "never began";
   const waits = (row.depends_on ?? []).filter((name) => !scene.layout.done.has(name));
-  return waits.length ? `after ${waits.join(", ")}` : "pending";
+  if (waits.length) return `after ${waits.join(", ")}`;
+  // Nothing that it waits for is left, and the phase that it is in has begun: only places can be missing.
+  const isReady = scene.isRunning && scene.lostAt === null && row.kind === "task" && (parent === null || scene.layout.track(parent)?.row.start_ms != null);
+  return isReady ? "waits for a free place" : "pending";
 }
 
 /** Where a ghost may stand: from `wanted` on if it fits, never past `limit`, never before `least`. */
@@ -38,8 +42,8 @@ export function drawPill(surface: Surface, mark: Mark, label: string, y: number,
   const { ctx, theme } = surface;
   const isPending = mark.row.status === "pending";
   ctx.font = labelFont(theme);
-  const text = shorten(ctx, label, Math.min(limit - least - 18, LONGEST_GHOST));
-  const w = text ? measure(ctx, text) + 18 : 24;
+  const text = shorten(surface, label, Math.min(limit - least - 18, LONGEST_GHOST));
+  const w = text ? measure(surface, text) + 18 : 24;
   const x = Math.max(Math.min(wanted, limit - w), least);
   ctx.beginPath();
   ctx.roundRect(x + 0.5, y + 0.5, w - 1, mark.height - 1, (mark.height - 1) / 2);

@@ -1,23 +1,26 @@
 // The whole picture: grid, rows, marks, the line of now and the axis, for one moment. It reads a scene and paints it; it
 // keeps nothing but its patterns, starts no timer and asks nobody.
 
-import { isSelectableMark, type Mark } from "../layout/marks";
-import { SHAPES } from "../layout/shapes";
 import { AXIS_HEIGHT } from "../layout/sizes";
+import { stripsOf } from "../layout/strips";
 import { ticks, toPixel } from "../layout/time-scale";
 import type { Track } from "../layout/tracks";
 import { drawArrows } from "./arrows";
-import { drawAxis, drawGrid, drawNow } from "./axis";
-import { drawMark, drawRing } from "./bars";
+import { drawAxis, drawGrid, drawNow, drawRange } from "./axis";
+import { drawMark } from "./bars";
 import { drawGhost } from "./ghosts";
+import { drawHeat } from "./heat-strip";
+import { drawLinks } from "./links";
 import { Patterns } from "./patterns";
-import { boxOf, isPointedAt, type Scene, topOf, visibleTracks } from "./scene";
-import type { Box, Surface } from "./strokes";
+import { placeBars, placeBeads } from "./placement";
+import { drawRings } from "./rings";
+import { boxOf, type Scene, topOf, visibleTracks } from "./scene";
+import type { Surface } from "./strokes";
+import { drawTail, tailOf } from "./tails";
 import { ThinBars } from "./thin-bars";
+import { drawUnderVeil } from "./veil";
 
 const TICK_APART = 84;
-const THIN_PX = 4;
-const BEAD_APART = 13;
 
 export class ChartPainter {
   #patterns = new Patterns();
@@ -28,17 +31,20 @@ export class ChartPainter {
     ctx.clearRect(0, 0, width, height);
     ctx.textBaseline = "middle";
     ctx.textAlign = "left";
-    const surface: Surface = { ctx, theme, patterns: this.#patterns, ratio, shift: scene.shift, now: scene.now };
+    const surface: Surface = { ctx, theme, patterns: this.#patterns, ratio, shift: scene.shift, now: scene.now, isLost: scene.lostAt !== null, width };
     const marks = ticks(scene.window, width, TICK_APART);
     const columns = marks.map((tick) => Math.round(toPixel(scene.window, width, tick.at)));
     ctx.save();
     ctx.beginPath();
     ctx.rect(0, AXIS_HEIGHT, width, height - AXIS_HEIGHT);
     ctx.clip();
-    drawRows(surface, scene);
+    const tracks = visibleTracks(scene);
+    drawRows(surface, scene, tracks);
     drawGrid(surface, columns, height);
-    for (const track of visibleTracks(scene)) drawTrack(surface, scene, track);
+    for (const track of tracks) drawUnderVeil(surface, scene, track, (part) => drawTrack(surface, scene, part));
     drawArrows(surface, scene);
+    drawLinks(surface, scene);
+    if (scene.range) drawRange(surface, scene, scene.range);
     ctx.restore();
     drawAxis(surface, scene, marks.map((tick, k) => ({ x: columns[k] as number, label: tick.label })));
     if (scene.isRunning) drawNow(surface, scene);
@@ -46,11 +52,11 @@ export class ChartPainter {
 }
 
 /** The row of the selection and the rows of phases are tinted; each row ends in a hairline. */
-function drawRows({ ctx, theme }: Surface, scene: Scene): void {
+function drawRows({ ctx, theme }: Surface, scene: Scene, tracks: readonly Track[]): void {
   ctx.fillStyle = theme.text;
-  for (const track of visibleTracks(scene)) {
+  for (const track of tracks) {
     const y = Math.round(topOf(scene, track));
-    if (track.kind === "phase") {
+    if (track.kind !== "task") {
       ctx.globalAlpha = 0.035;
       ctx.fillRect(0, y, scene.width, track.height);
     }
@@ -68,38 +74,25 @@ function drawRows({ ctx, theme }: Surface, scene: Scene): void {
 
 function drawTrack(surface: Surface, scene: Scene, track: Track): void {
   const y = topOf(scene, track);
+  const { frames, notches } = stripsOf(track.marks);
+  for (const mark of frames) {
+    const box = mark.shape === "ghost" ? null : boxOf(scene, mark, y);
+    if (mark.shape === "ghost") drawGhost(surface, scene, track, mark);
+    else if (box) drawMark(surface, mark, box);
+  }
+  if (track.heat) drawHeat(surface, scene, track.heat, y);
   const thinBars = new ThinBars(surface);
-  const rings: [Box, boolean][] = [];
-  const beads: [Mark, Box][] = [];
-  for (const mark of track.marks) {
-    if (mark.shape === "ghost") {
-      drawGhost(surface, scene, mark, y);
-      continue;
-    }
-    const box = boxOf(scene, mark, y);
-    if (!box) continue;
-    const isSelected = isPointedAt(mark, scene.selected);
-    const isHovered = isPointedAt(mark, scene.hovered);
-    if (SHAPES[mark.shape].isBead) beads.push([mark, box]);
-    else if (SHAPES[mark.shape].isThinnable && box.w < THIN_PX && !isSelected) thinBars.add(mark, box);
-    else drawMark(surface, mark, box);
-    if ((mark.shape === "task" || isSelectableMark(mark)) && (isSelected || isHovered)) rings.push([box, isSelected]);
-  }
+  placeBars(scene, track, (mark, box, isThin) => {
+    if (isThin) return thinBars.add(mark, box);
+    const tail = tailOf(surface, scene, mark, box);
+    drawMark(surface, mark, box, tail === null);
+    if (tail) drawTail(surface, tail);
+  });
   thinBars.flush();
-  drawBeads(surface, beads);
-  for (const [box, isStrong] of rings) drawRing(surface, box, isStrong);
-}
-
-/** Beads that would hide each other are strung side by side. */
-function drawBeads(surface: Surface, beads: readonly [Mark, Box][]): void {
-  let end = -Infinity;
-  for (const [mark, box] of beads) {
-    if (mark.shape === "notch") {
-      drawMark(surface, mark, box);
-      continue;
-    }
-    const x = Math.max(box.x, BEAD_APART / 2, Math.min(end, box.x + 3 * BEAD_APART));
-    drawMark(surface, mark, { ...box, x });
-    end = x + BEAD_APART;
+  placeBeads(scene, track, (mark, box) => drawMark(surface, mark, box));
+  for (const mark of notches) {
+    const box = boxOf(scene, mark, y);
+    if (box) drawMark(surface, mark, box);
   }
+  drawRings(surface, scene, track, y);
 }

@@ -2,7 +2,7 @@
 // the ring around it and the arrow to it cannot stand in different places.
 
 import type { Mark } from "../layout/marks";
-import { SHAPES } from "../layout/shapes";
+import { isGap, SHAPES } from "../layout/shapes";
 import { AXIS_HEIGHT } from "../layout/sizes";
 import { type TimeWindow, toPixel } from "../layout/time-scale";
 import type { Layout, Track } from "../layout/tracks";
@@ -18,30 +18,50 @@ export interface Scene {
   /** The run's age in milliseconds. */
   readonly now: number;
   readonly isRunning: boolean;
+  /** Since when, as an ISO time, nothing is known of what runs; null while it is. */
+  readonly lostAt: string | null;
   /** True once nothing will start any more. */
   readonly isOver: boolean;
+  /** The span that was selected last. */
   readonly selected: string | null;
+  /** All that is selected. */
+  readonly selection: ReadonlySet<string>;
   /** The track that holds the selection. */
   readonly current: string | null;
   readonly hovered: string | null;
+  /** The track of what is under the pointer. */
+  readonly hoveredRow: string | null;
+  /** Who waits for whom is shown of all rows, and not only of the one that is pointed at. */
+  readonly areArrowsShown: boolean;
+  readonly isCriticalShown: boolean;
+  /** The spans that stand out from the others, which are dimmed; null: all alike. */
+  readonly highlighted: ReadonlySet<string> | null;
+  /** The stretch of time that a person marked. */
+  readonly range: TimeWindow | null;
+  /** The end of what a model call has written by now. */
+  readonly tailOf: (span: string, length: number) => string;
   readonly theme: Theme;
   readonly ratio: number;
   readonly shift: number;
 }
 
-export function visibleTracks(scene: Scene): Track[] {
-  const top = scene.scrollTop;
-  const bottom = top + scene.height - AXIS_HEIGHT;
-  return scene.layout.tracks.filter((track) => track.y + track.height > top && track.y < bottom);
-}
+/** What was not run took no time, and is to be seen all the same. */
+const REUSED_PX = 16;
 
-export const topOf = (scene: Scene, track: Track): number => AXIS_HEIGHT + track.y - scene.scrollTop;
+export const visibleTracks = (scene: Scene): Track[] =>
+  scene.layout.between(scene.scrollTop, scene.scrollTop + scene.height - AXIS_HEIGHT);
+
+export const topOf = (scene: Pick<Scene, "scrollTop">, track: Track): number => AXIS_HEIGHT + track.y - scene.scrollTop;
 
 export const isPointedAt = (mark: Mark, span: string | null): boolean =>
   span !== null && (mark.row.span_id === span || (mark.shape === "attempt" && mark.row.parent_id === span));
 
+/** True for what stands out: a span, and the attempts of a call that does. */
+export const isHighlighted = (highlighted: ReadonlySet<string>, { row, shape }: Mark): boolean =>
+  highlighted.has(row.span_id) || (shape === "attempt" && highlighted.has(row.parent_id ?? ""));
+
 /** Where a mark stands on screen, or null when it is outside. What runs ends at now. */
-export function boxOf(scene: Scene, mark: Mark, top: number): Box | null {
+export function boxOf(scene: Pick<Scene, "window" | "width" | "now">, mark: Mark, top: number): Box | null {
   const to = mark.to === null || mark.to === Infinity ? Math.max(scene.now, mark.from) : mark.to;
   const left = toPixel(scene.window, scene.width, mark.from);
   const right = toPixel(scene.window, scene.width, to);
@@ -49,7 +69,7 @@ export function boxOf(scene: Scene, mark: Mark, top: number): Box | null {
   // Bars far wider than the screen are cut near its edges: canvases lose precision beyond some thousand pixels.
   const x = Math.max(left, -40);
   const end = Math.min(right, scene.width + 40);
-  const least = mark.shape === "backoff" || mark.shape === "wait" ? 0 : 2;
+  const least = isGap(mark.shape) ? 0 : mark.shape === "reused" ? REUSED_PX : 2;
   const gap = SHAPES[mark.shape].isExact || mark.to === null ? 0 : 1;
   return { x, y: top + mark.top, w: Math.max(end - x - gap, least), h: mark.height };
 }

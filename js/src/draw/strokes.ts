@@ -13,6 +13,10 @@ export interface Surface {
   readonly shift: number;
   /** The run's age in milliseconds. */
   readonly now: number;
+  /** Nothing is known any more of what has no end. */
+  readonly isLost: boolean;
+  /** Of the chart, in pixels: no label stands beyond. */
+  readonly width: number;
 }
 
 /** Where a mark stands, in pixels. */
@@ -25,6 +29,7 @@ export interface Box {
 
 export const ROUND = 4;
 const widths = new Map<string, number>();
+let widthsFont = "";
 
 export const labelFont = (theme: Theme): string => `500 11px ${theme.font}`;
 
@@ -82,26 +87,58 @@ export function stroke(ctx: CanvasRenderingContext2D, color: string, alpha: numb
   ctx.globalAlpha = 1;
 }
 
-/** The width of a text in the current font, remembered: measuring is the dearest part of a label. */
-export function measure(ctx: CanvasRenderingContext2D, text: string): number {
-  const key = `${ctx.font}|${text}`;
-  let width = widths.get(key);
-  if (width === undefined) {
-    if (widths.size > 4000) widths.clear();
-    width = ctx.measureText(text).width;
-    widths.set(key, width);
-  }
+/**
+ * The width of a text in the font of labels, which must be set, remembered: measuring is the dearest part of a label. To ask
+ * the canvas for its font would be dearer still.
+ */
+export function measure({ ctx, theme }: Surface, text: string): number {
+  if (widths.size > 4000 || widthsFont !== theme.font) widths.clear();
+  widthsFont = theme.font;
+  let width = widths.get(text);
+  if (width === undefined) widths.set(text, (width = ctx.measureText(text).width));
   return width;
 }
 
-/** As much of a text as fits, with an ellipsis; empty when not even four letters do. */
-export function shorten(ctx: CanvasRenderingContext2D, text: string, room: number): string {
-  if (measure(ctx, text) <= room) return text;
-  let [low, high] = [0, text.length];
+const EDGE = 3;
+
+/** The part of a box that is in sight, where its label stands. */
+export function visiblePart({ width }: Surface, { x, y, w, h }: Box): Box {
+  const left = Math.max(x, EDGE - 4);
+  return { x: left, y, w: Math.min(x + w, width - EDGE) - left, h };
+}
+
+/** Every letter is a character of its own. */
+const PLAIN = /^[ -~]*$/;
+const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+
+/** The characters of a text as a person counts them: an emoji of several parts is one. */
+export const charactersOf = (text: string): string[] =>
+  PLAIN.test(text) ? text.split("") : Array.from(segmenter.segment(text), ({ segment }) => segment);
+
+/** As much of a text as fits, with an ellipsis; empty when not even `least` characters do. */
+export function shorten(surface: Surface, text: string, room: number, least = 4): string {
+  if (measure(surface, text) <= room) return text;
+  const characters = charactersOf(text.slice(0, 400));
+  const upTo = (count: number): string => `${characters.slice(0, count).join("").trimEnd()}…`;
+  const count = mostThatFit(characters.length, (many) => measure(surface, upTo(many)) <= room);
+  return count < least ? "" : upTo(count);
+}
+
+/** As much of the end of a text as fits, with an ellipsis before it. */
+export function shortenStart(ctx: CanvasRenderingContext2D, text: string, room: number): string {
+  if (ctx.measureText(text).width <= room) return text;
+  const characters = charactersOf(text);
+  const from = (count: number): string => `…${characters.slice(characters.length - count).join("").trimStart()}`;
+  return from(mostThatFit(characters.length, (many) => ctx.measureText(from(many)).width <= room));
+}
+
+/** The largest number up to `most` for which it fits, where less of it fits, too. */
+function mostThatFit(most: number, fits: (count: number) => boolean): number {
+  let [low, high] = [0, most];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (ctx.measureText(`${text.slice(0, middle)}…`).width <= room) low = middle;
+    if (fits(middle)) low = middle;
     else high = middle - 1;
   }
-  return low < 4 ? "" : `${text.slice(0, low).trimEnd()}…`;
+  return low;
 }

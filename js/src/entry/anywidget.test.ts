@@ -111,7 +111,7 @@ describe("a live view", () => {
   });
 });
 
-describe("views of one model", () => {
+describe("views of one feed", () => {
   it("share one store and one set of listeners, and let go with the last", () => {
     const model = kernel.proxy();
     const end = entry.initialize({ model });
@@ -136,7 +136,7 @@ describe("views of one model", () => {
     expect([place.childElementCount, kernel.listeners, page.frames.size]).toEqual([0, 0, 0]);
   });
 
-  it("keep apart from another model's", () => {
+  it("keep apart from another feed's", () => {
     show();
     const second = new FakeKernel();
     second.snapshot = wire(snapshot({ run: run({ run_id: "r2", name: "other" }) }));
@@ -181,7 +181,7 @@ describe("a saved view", () => {
 });
 
 it("draws nothing and fails at nothing when there is no run yet", () => {
-  kernel.snapshot = {};
+  kernel.snapshot = null;
   show();
   expect(place.textContent).toContain("Waiting for the run to begin");
 });

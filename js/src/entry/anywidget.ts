@@ -1,10 +1,13 @@
-// What anywidget loads: one connection per widget model, one view per place where the model is shown.
+// What anywidget loads: one connection per feed, one view per place where it is shown.
 
 import { mount } from "../chrome/app";
 import { KERNEL_CONTROLS } from "../chrome/kernel-controls";
 import { KernelConnection } from "../kernel/connection";
+import type { Bytes } from "../wire/columns";
 import type { Outgoing } from "../wire/messages";
+import { keepDetailsText } from "./details-text";
 
+export { keepDetailsText } from "./details-text";
 export { renderSaved } from "./saved-view";
 
 /** The part of anywidget's model that is used here. */
@@ -16,44 +19,35 @@ export interface Model {
 }
 
 interface Hub {
-  readonly model: Model;
   readonly connection: KernelConnection;
   users: number;
   release: () => void;
 }
 
-// A frontend may hand out a new proxy of the same model to each hook, so identity is not enough; but all proxies of one
-// model return the very same snapshot object, and those of two models never do.
-const known = new WeakMap<Model, Hub>();
-const hubs = new Set<Hub>();
+// A frontend may hand out a new proxy of the same model to each hook, so identity is not enough: the feed tells.
+const hubs = new Map<string, Hub>();
 
 function hubOf(model: Model): Hub {
-  const found = known.get(model) ?? [...hubs].find((hub) => isSame(hub.model, model)) ?? connect(model);
-  known.set(model, found);
-  return found;
+  const feed = String(model.get("feed_id"));
+  return hubs.get(feed) ?? connect(model, feed);
 }
 
-function isSame(a: Model, b: Model): boolean {
-  const snapshot = a.get("snapshot");
-  return typeof snapshot === "object" && snapshot !== null && snapshot === b.get("snapshot");
-}
-
-function connect(model: Model): Hub {
+function connect(model: Model, feed: string): Hub {
+  keepDetailsText(model.get("_details"));
   const connection = new KernelConnection((message: Outgoing) => model.send(message));
-  const onMessage = (content: unknown): void => connection.receive(content);
-  const onSnapshot = (): void => connection.receiveSnapshot(model.get("snapshot"));
-  const onLoss = (): void => connection.markLost();
-  const onDoubt = (): void => connection.suspectLoss();
+  const forget = (): void => {
+    if (hubs.get(feed) === hub) hubs.delete(feed);
+  };
   const listeners: [string, (...values: never[]) => void][] = [
-    ["msg:custom", onMessage],
-    ["change:snapshot", onSnapshot],
-    ["comm:close", onLoss],
-    ["comm_live_update", onDoubt],
+    ["msg:custom", (content: unknown, buffers?: Bytes[]): void => connection.receive(content, buffers)],
+    ["comm:close", (): void => {
+      connection.markLost();
+      forget(); // whoever shows this feed next has another model
+    }],
+    ["comm_live_update", (): void => connection.suspectLoss()],
   ];
   for (const [name, act] of listeners) model.on(name, act);
-  onSnapshot();
   const hub: Hub = {
-    model,
     connection,
     users: 0,
     release: () => {
@@ -61,11 +55,11 @@ function connect(model: Model): Hub {
       if (hub.users > 0) return;
       for (const [name, act] of listeners) model.off(name, act);
       connection.close();
-      hubs.delete(hub);
-      known.delete(model);
+      forget();
     },
   };
-  hubs.add(hub);
+  hubs.set(feed, hub);
+  connection.catchUp();
   return hub;
 }
 
@@ -80,7 +74,7 @@ function hold(model: Model, signal: AbortSignal | undefined): { hub: Hub; end: A
   return { hub, end };
 }
 
-/** Listens from the first moment, so that nothing is missed before the first view. */
+/** Listens from the first moment, so that nothing is missed before the first view, and asks for what there is. */
 function initialize({ model, signal }: { model: Model; signal?: AbortSignal }): () => void {
   const { end } = hold(model, signal);
   return () => end.abort();

@@ -1,79 +1,119 @@
-// The JupyterLab extension: a MIME renderer, so that a saved notebook reopens with its timelines, without a kernel.
+// The JupyterLab extension, for JupyterLab 4 and Notebook 7: a MIME renderer, so that a saved notebook reopens with its
+// timelines and `*.trace.json` files open as timelines, without a kernel; and a plugin that gives each notebook its live
+// views.
 //
 // JupyterLab loads it as a module-federation container. That is no more than an object with `init` and `get`, so it is
-// written here by hand: the one thing shared is Lumino's Widget, which must be the very class that JupyterLab uses.
+// written here by hand: what is shared is Lumino's Widget, which must be the very class that JupyterLab uses, and the name
+// by which it gives the languages of its editors.
 
-import css from "../theme/timeline.css";
-import { renderSaved } from "./saved-view";
+import { MIME_TYPE, rendererClass } from "../lab/timeline-renderer";
+import type { Application, EditorLanguages, LuminoWidget, WidgetClass } from "../lab/jupyter";
+import { NotebookRuns } from "../lab/notebook-runs";
+import type { ViewModule } from "../lab/view-module";
+
+/** The files beside this one with the views, what they share with others, and their style sheet; the build says them. */
+declare const VIEW_FILES: readonly [string, ...string[]];
+declare const STYLE_FILE: string;
 
 const NAME = "ensemble-notebook";
-const MIME_TYPE = "application/vnd.ensemble.trace+json";
+const FILE_TYPE = "ensemble-trace";
+/** Lower wins: widgets have -10, so that a bundle with a widget and our own type is shown by us. */
+const RANK = -20;
 
-interface LuminoWidget {
-  readonly node: HTMLElement;
-  dispose(): void;
-}
-
-interface MimeModel {
-  readonly data: Record<string, unknown>;
-}
-
-type WidgetClass = new () => LuminoWidget;
 type Factory<T> = () => T;
 type ShareScope = Record<string, Record<string, { get(): Promise<Factory<unknown>> }>>;
+type RendererClass = ReturnType<typeof rendererClass>;
 
 let shared: ShareScope = {};
+let viewsLoading: Promise<ViewModule> | undefined;
+// Known while this script is run first, and not later.
+const here = (document.currentScript as HTMLScriptElement | null)?.src ?? document.baseURI;
 
-/** The class of Lumino widgets that the application itself uses. */
-async function applicationWidget(): Promise<WidgetClass> {
-  const offered = Object.values(shared["@lumino/widgets"] ?? {})[0];
-  if (offered === undefined) throw new Error(`${NAME}: this application shares no @lumino/widgets`);
-  const module = (await offered.get())() as { Widget: WidgetClass };
-  return module.Widget;
+/** The views; what failed is tried again by the next timeline. */
+function loadViews(): Promise<ViewModule> {
+  viewsLoading ??= (async () => {
+    const [[views], css] = await Promise.all([
+      Promise.all(VIEW_FILES.map((file) => import(new URL(file, here).href))) as Promise<[{ default: Omit<ViewModule, "css"> }]>,
+      fetch(new URL(STYLE_FILE, here)).then((answer) => (answer.ok ? answer.text() : Promise.reject(new Error(answer.statusText)))),
+    ]);
+    return { ...views.default, css };
+  })();
+  viewsLoading.catch(() => (viewsLoading = undefined));
+  return viewsLoading;
 }
 
-/** A renderer of our MIME type: a widget that holds one saved timeline. */
-function rendererClass(Base: WidgetClass): new () => LuminoWidget {
-  return class TimelineRenderer extends Base {
-    private end: () => void = () => undefined;
+let rendererLoading: Promise<RendererClass> | undefined;
 
-    renderModel(model: MimeModel): Promise<void> {
-      this.end();
-      const style = document.createElement("style");
-      style.textContent = css;
-      const place = document.createElement("div");
-      this.node.replaceChildren(style, place);
-      this.end = renderSaved(place, model.data[MIME_TYPE]);
-      return Promise.resolve();
-    }
+/** A package as the application itself uses it; undefined where it shares none. */
+const findShared = async (name: string): Promise<unknown> => (await Object.values(shared[name] ?? {})[0]?.get())?.();
 
-    override dispose(): void {
-      this.end();
-      super.dispose();
-    }
-  };
+/** The renderer, made from the class of Lumino widgets that the application itself uses. */
+function loadRenderer(): Promise<RendererClass> {
+  rendererLoading ??= (async () => {
+    const widgets = (await findShared("@lumino/widgets")) as { Widget: WidgetClass } | undefined;
+    if (widgets === undefined) throw new Error(`${NAME}: this application shares no @lumino/widgets`);
+    return rendererClass(widgets.Widget, loadViews);
+  })();
+  return rendererLoading;
 }
 
-async function mimeExtension(): Promise<Factory<unknown>> {
-  const Renderer = rendererClass(await applicationWidget());
-  const extension = {
+/** Of places without a notebook: consoles, and files that are opened by themselves. */
+function mimeExtension(Renderer: RendererClass): unknown {
+  return {
     id: `${NAME}:timeline`,
     description: "Shows the timeline of an ensemble run.",
     // Model output is only ever shown as text, so untrusted notebooks may show it, too.
-    rendererFactory: { safe: true, mimeTypes: [MIME_TYPE], createRenderer: () => new Renderer() },
-    rank: 0,
+    rendererFactory: { safe: true, mimeTypes: [MIME_TYPE], createRenderer: (): LuminoWidget => new Renderer(null) },
+    rank: RANK,
     dataType: "json",
+    fileTypes: [{
+      name: FILE_TYPE,
+      displayName: "Ensemble trace",
+      extensions: [".trace.json"],
+      mimeTypes: [MIME_TYPE],
+      fileFormat: "text",
+      contentType: "file",
+    }],
+    documentWidgetFactoryOptions: {
+      name: "Ensemble timeline",
+      primaryFileType: FILE_TYPE,
+      fileTypes: [FILE_TYPE],
+      defaultFor: [FILE_TYPE],
+    },
   };
-  return () => ({ __esModule: true, default: extension });
+}
+
+/** @param languages The token of the languages of editors; undefined where there is none. */
+function livePlugin(Renderer: RendererClass, languages: unknown): unknown {
+  return {
+    id: `${NAME}:live`,
+    description: "Keeps the live timelines of a notebook's runs, and colours its cells.",
+    autoStart: true,
+    optional: languages === undefined ? [] : [languages],
+    activate: (application: Application, known: EditorLanguages | null = null): void => {
+      application.docRegistry.addWidgetExtension("Notebook", {
+        createNew(panel) {
+          const runs = new NotebookRuns(panel, application.serviceManager, () => void loadViews().catch(() => undefined), known);
+          panel.content.rendermime.addFactory(
+            { safe: true, mimeTypes: [MIME_TYPE], createRenderer: () => new Renderer(runs) }, RANK,
+          );
+          return runs;
+        },
+      });
+    },
+  };
 }
 
 const container = {
   init(scope: ShareScope): void {
     shared = scope;
   },
-  get(module: string): Promise<Factory<unknown>> {
-    if (module === "./mimeExtension") return mimeExtension();
-    return Promise.reject(new Error(`${NAME} has no module ${module}`));
+  async get(module: string): Promise<Factory<unknown>> {
+    if (module !== "./extension" && module !== "./mimeExtension") throw new Error(`${NAME} has no module ${module}`);
+    const Renderer = await loadRenderer();
+    const editors = (await findShared("@jupyterlab/codemirror")) as { IEditorLanguageRegistry?: unknown } | undefined;
+    const content = module === "./extension" ? [livePlugin(Renderer, editors?.IEditorLanguageRegistry)] : mimeExtension(Renderer);
+    return () => ({ __esModule: true, default: content });
   },
 };
 

@@ -6,11 +6,11 @@ import { readSaved } from "../wire/reader";
 
 /**
  * Shows the content of our MIME type in `el`, explorable, with the details it carries. Ends with `signal` or the returned
- * function.
+ * function. `read` makes a saved view of what is given.
  */
-export function renderSaved(el: HTMLElement, saved: unknown, signal?: AbortSignal): () => void {
+export function renderSaved(el: HTMLElement, saved: unknown, signal?: AbortSignal, read = readSaved): () => void {
   const store = new Store();
-  const content = readSaved(saved);
+  const content = read(saved);
   if (content.kind === "bad") store.fault.value = content.why;
   else store.fold(content, 0);
   const end = new AbortController();

@@ -3,18 +3,21 @@
 import { beforeEach, expect, it } from "vitest";
 import { row, stored } from "../testing/runs";
 import { View } from "../view/view";
-import { handleKey } from "./keys";
+import { DEEDS, handleKey } from "./keys";
 
 let view: View;
+let deeds: string[];
+const page = { focusSearch: () => void deeds.push("search"), leave: () => void deeds.push("leave") };
 
 beforeEach(() => {
+  deeds = [];
   view = new View(stored(), new AbortController().signal);
   view.width.value = 1000;
   view.viewport.value = 60;
 });
 
 const type = (...keys: string[]): (string | null)[] => {
-  for (const key of keys) handleKey(view, key, 1000);
+  for (const key of keys) handleKey(view, key, 1000, page);
   return [view.selected.value];
 };
 
@@ -44,11 +47,14 @@ it("open and close the drawer, then let go of the selection", () => {
   expect(type("Escape")).toEqual(["p"]);
   expect(view.isDrawerOpen.value).toBe(false);
   expect(type("Escape")).toEqual([null]);
+  expect(deeds).toEqual([]);
+  type("Escape");
+  expect(deeds).toEqual(["leave"]);
 });
 
 it("leave alone what is not theirs", () => {
-  expect(handleKey(view, "F5", 0)).toBe(false);
-  expect(handleKey(view, "Tab", 0)).toBe(false);
+  expect(handleKey(view, "F5", 0, page)).toBe(false);
+  expect(handleKey(view, "Tab", 0, page)).toBe(false);
 });
 
 it("fold the rows of workers away and show them again", () => {
@@ -59,8 +65,55 @@ it("fold the rows of workers away and show them again", () => {
   ];
   view = new View(stored({ rows, phases: [] }), new AbortController().signal);
   view.select("m");
-  handleKey(view, "ArrowLeft", 0);
+  handleKey(view, "ArrowLeft", 0, page);
   expect(view.layout.value.tracks.map((track) => track.id)).toEqual(["m"]);
-  handleKey(view, "ArrowRight", 0);
+  handleKey(view, "ArrowRight", 0, page);
   expect(view.layout.value.tracks.map((track) => track.id)).toEqual(["m", "w"]);
+});
+
+it("zoom and pan as in viewers of traces, and never off the run", () => {
+  type("w", "w");
+  const closer = view.window.value;
+  expect(closer.to - closer.from).toBeCloseTo(490);
+  type("d");
+  expect(view.window.value.from).toBeGreaterThan(closer.from);
+  type("a", "a", "a", "a", "a", "a", "a");
+  expect(view.window.value.from).toBe(0);
+  type("s", "s", "s", "s", "s", "s");
+  expect(view.window.value.from).toBe(0);
+});
+
+it("step through the spans of all rows in time, both ways", () => {
+  expect(type(".")).toEqual(["a1"]);
+  expect(type(".", ".", ".")).toEqual(["y"]);
+  expect(type(".")).toEqual(["y"]);
+  expect(type(",")).toEqual(["x"]);
+});
+
+it("go to the next error, or to the next match while something is looked for", () => {
+  expect(type("n")).toEqual(["y"]);
+  view.search.words.value = "tool search";
+  expect(type("n")).toEqual(["x"]);
+  expect(type("n")).toEqual(["x"]);
+  type("/");
+  expect(deeds).toEqual(["search"]);
+});
+
+it("mark a range from and to the selection", () => {
+  view.select("x");
+  type("[");
+  expect(view.range.value).toEqual({ from: 500, to: 1000 });
+  view.select("y");
+  type("]");
+  expect(view.range.value).toEqual({ from: 500, to: 900 });
+  type("Escape");
+  expect([view.range.value, view.selected.value]).toEqual([null, null]);
+});
+
+it("stand in one table, each once, with words for the panel that lists them", () => {
+  const all = DEEDS.flatMap(([, row]) => row);
+  const keys = all.flatMap((deed) => deed.keys);
+  expect(new Set(keys).size).toBe(keys.length);
+  expect(all.every((deed) => deed.does.length > 3)).toBe(true);
+  for (const key of "wsad.,n/f0lct[]?") expect(keys).toContain(key);
 });

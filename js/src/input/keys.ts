@@ -1,37 +1,76 @@
-// The keys of the view (W9), which work only while it has the focus. A pure table from key to deed; what is not in it
-// stays the page's.
+// The keys of the view (W9), which work only while it has the focus. One table from key to deed, from which the panel of
+// keys is drawn, too; what is not in it means nothing here, and reaches nobody else either.
 
 import type { View } from "../view/view";
 
-const ZOOM = 0.7;
-
-/** Does what a key means; true when it meant something, so that the page must not act on it too. */
-export function handleKey(view: View, key: string, now: number): boolean {
-  const action = actions[key];
-  if (!action) return false;
-  action(view, now);
-  return true;
+/** What a key may do to the page around the view. */
+export interface PageAround {
+  /** Puts the cursor into the search field. */
+  focusSearch(): void;
+  /** Gives the focus back to what is around the view. */
+  leave(): void;
 }
 
-const actions: Record<string, (view: View, now: number) => void> = {
-  ArrowDown: (view) => view.moveRow(1),
-  ArrowUp: (view) => view.moveRow(-1),
-  ArrowRight: (view) => moveSideways(view, 1),
-  ArrowLeft: (view) => moveSideways(view, -1),
-  Home: (view) => view.moveRow(-Infinity),
-  End: (view) => view.moveRow(Infinity),
-  Enter: (view) => {
-    if (view.selected.value !== null) view.isDrawerOpen.value = true;
-  },
-  Escape: (view) => {
-    if (view.isDrawerOpen.value) view.isDrawerOpen.value = false;
-    else view.select(null);
-  },
-  f: (view) => view.fit(),
-  "+": (view, now) => view.zoom(view.width.value / 2, ZOOM, now),
-  "=": (view, now) => view.zoom(view.width.value / 2, ZOOM, now),
-  "-": (view, now) => view.zoom(view.width.value / 2, 1 / ZOOM, now),
-};
+export interface Deed {
+  /** The keys that do it, as `KeyboardEvent.key` names them. */
+  readonly keys: readonly string[];
+  /** What it does, in a few words. */
+  readonly does: string;
+  readonly act: (view: View, now: number, page: PageAround) => void;
+}
+
+const CLOSER = 0.7;
+const STEP = 0.15;
+
+const zoom = (factor: number) => (view: View, now: number): void => view.zoom(view.width.value / 2, factor, now);
+const pan = (share: number) => (view: View, now: number): void => view.pan(view.width.value * share, now);
+
+/** The table. Its groups and their order are those of the panel that `?` opens. */
+export const DEEDS: readonly (readonly [group: string, deeds: readonly Deed[]])[] = [
+  ["Time", [
+    { keys: ["w", "+", "="], does: "zoom in", act: zoom(CLOSER) },
+    { keys: ["s", "-"], does: "zoom out", act: zoom(1 / CLOSER) },
+    { keys: ["a"], does: "earlier", act: pan(-STEP) },
+    { keys: ["d"], does: "later", act: pan(STEP) },
+    { keys: ["f"], does: "fit the selection, else the run", act: (view, now) => view.fitSelection(now) },
+    { keys: ["0"], does: "the whole run", act: (view) => view.fit() },
+    { keys: ["l"], does: "follow what runs now", act: (view) => view.goLive() },
+    { keys: ["["], does: "range: from the selection on", act: (view, now) => view.markSide("from", now) },
+    { keys: ["]"], does: "range: up to the selection", act: (view, now) => view.markSide("to", now) },
+  ]],
+  ["Spans", [
+    { keys: ["ArrowDown"], does: "next row", act: (view) => view.moveRow(1) },
+    { keys: ["ArrowUp"], does: "previous row", act: (view) => view.moveRow(-1) },
+    { keys: ["ArrowRight"], does: "next span of the row; opens a row", act: (view) => moveSideways(view, 1) },
+    { keys: ["ArrowLeft"], does: "previous span of the row; closes a row", act: (view) => moveSideways(view, -1) },
+    { keys: ["."], does: "next span in time, in any row", act: (view) => view.moveInTime(1) },
+    { keys: [","], does: "previous span in time", act: (view) => view.moveInTime(-1) },
+    { keys: ["Home"], does: "first row", act: (view) => view.moveRow(-Infinity) },
+    { keys: ["End"], does: "last row", act: (view) => view.moveRow(Infinity) },
+    { keys: ["PageDown"], does: "a page of rows down", act: (view) => view.movePage(1) },
+    { keys: ["PageUp"], does: "a page of rows up", act: (view) => view.movePage(-1) },
+  ]],
+  ["Find", [
+    { keys: ["/"], does: "search", act: (_view, _now, page) => page.focusSearch() },
+    { keys: ["n"], does: "next match, else next error", act: (view) => view.goToNext(1) },
+    { keys: ["N"], does: "previous match", act: (view) => view.goToNext(-1) },
+    { keys: ["c"], does: "critical path", act: (view) => (view.isCriticalShown.value = !view.isCriticalShown.value) },
+    { keys: ["r"], does: "arrows: who waits for whom", act: (view) => (view.areArrowsShown.value = !view.areArrowsShown.value) },
+    { keys: ["t"], does: "table or chart", act: (view) => (view.isTableShown.value = !view.isTableShown.value) },
+    { keys: ["Enter", " "], does: "details", act: (view) => (view.isDrawerOpen.value = view.selected.value !== null) },
+    { keys: ["Escape"], does: "close, let go, leave", act: stepOut },
+    { keys: ["?"], does: "these keys", act: (view) => (view.areKeysShown.value = !view.areKeysShown.value) },
+  ]],
+];
+
+const ACTS = new Map(DEEDS.flatMap(([, deeds]) => deeds.flatMap((deed) => deed.keys.map((key) => [key, deed.act] as const))));
+
+/** Does what a key means; true when it meant something, so that the page must not act on it too. */
+export function handleKey(view: View, key: string, now: number, page: PageAround): boolean {
+  const act = ACTS.get(key);
+  act?.(view, now, page);
+  return act !== undefined;
+}
 
 /** On a row with rows below, as in any tree, right opens and left closes; elsewhere they walk along the spans of the row. */
 function moveSideways(view: View, step: 1 | -1): void {
@@ -39,4 +78,15 @@ function moveSideways(view: View, step: 1 | -1): void {
   const isOnParent = track?.hasChildren && view.selected.value === track.id;
   if (track && isOnParent && track.isExpanded !== (step > 0)) view.toggle(track.id);
   else view.moveSpan(step);
+}
+
+/** One thing at a time, the outermost first; when nothing is left to let go of, the focus goes back to the page. */
+function stepOut(view: View, _now: number, page: PageAround): void {
+  if (view.areKeysShown.value) view.areKeysShown.value = false;
+  else if (view.isDrawerOpen.value) view.isDrawerOpen.value = false;
+  else if (view.selected.value !== null || view.range.value !== null) {
+    view.select(null);
+    view.range.value = null;
+  } else if (view.search.isActive) view.search.clear();
+  else page.leave();
 }

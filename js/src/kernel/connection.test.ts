@@ -25,20 +25,35 @@ describe("meeting", () => {
     expect(sent).toEqual([{ kind: "hello", have: -1 }, { kind: "ping", nonce: 1 }]);
   });
 
-  it("draws from the synced snapshot first", () => {
-    connection.receiveSnapshot(wire(snapshot({ n: 5 })));
+  it("repeats its hello until there is an answer, because comms may wait for a busy cell", () => {
     connection.catchUp();
-    expect(sent[0]).toEqual({ kind: "hello", have: 5 });
-    expect(connection.store.size).toBeGreaterThan(0);
+    connection.receive({ kind: "pong", nonce: 1 });
+    vi.advanceTimersByTime(250 + 500);
+    expect(kinds().filter((kind) => kind === "hello").length).toBe(3);
+    connection.receive(wire(snapshot({ n: 5 })));
+    vi.advanceTimersByTime(1e7);
+    expect([kinds().filter((kind) => kind === "hello").length, vi.getTimerCount()]).toEqual([3, 0]);
   });
 
-  it("does not mind a trait that is still empty", () => {
-    connection.receiveSnapshot({});
-    expect(connection.store.fault.value).toBeNull();
+  it("takes a delta without news for an answer", () => {
+    connection.receive(wire(snapshot({ n: 5 })));
+    connection.catchUp();
+    expect(sent[0]).toEqual({ kind: "hello", have: 5 });
+    connection.receive({ kind: "pong", nonce: 1 });
+    connection.receive(delta(5, 5));
+    vi.advanceTimersByTime(1e7);
+    expect(kinds()).toEqual(["hello", "ping"]);
+  });
+
+  it("stops saying hello in the end", () => {
+    connection.catchUp();
+    vi.advanceTimersByTime(1e7);
+    expect(kinds().filter((kind) => kind === "hello").length).toBeLessThan(12);
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   it("asks nobody anything about a run that is over, except for what is missing", () => {
-    connection.receiveSnapshot(wire(snapshot({ run: run({ status: "completed" }) })));
+    connection.receive(wire(snapshot({ run: run({ status: "completed" }) })));
     connection.catchUp();
     expect(kinds()).toEqual(["hello"]);
     expect(vi.getTimerCount()).toBe(0);
@@ -49,6 +64,12 @@ describe("meeting", () => {
     time = 5000;
     for (let n = 3; n < 8; n += 1) connection.receive(delta(n, n + 1));
     expect(sent).toEqual([{ kind: "hello", have: 1 }]);
+  });
+
+  it("leaves what the cell shows at its end to the page", () => {
+    connection.receive(wire(snapshot()));
+    connection.receive({ kind: "ended", outputs: [] });
+    expect(connection.store.fault.value).toBeNull();
   });
 
   it("shows why a message could not be read, until one can", () => {
@@ -63,6 +84,7 @@ describe("Stop", () => {
   beforeEach(() => {
     connection.receive(wire(snapshot()));
     connection.catchUp();
+    connection.receive(delta(1, 1));
     sent.length = 0;
   });
 

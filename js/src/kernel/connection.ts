@@ -1,15 +1,19 @@
-// The connection to the kernel: hello, ping and pong, stop, answers to reviews, details. There is one for each widget model,
-// and every view of the model reads its store. A message to a kernel that is busy in a cell may wait until the cell ends,
+// The connection to the kernel: hello, ping and pong, stop, answers to reviews, details. There is one for each run's feed,
+// and every view of the run reads its store. A message to a kernel that is busy in a cell may wait until the cell ends,
 // so nothing here relies on an answer: what has none is shown as such (W13).
 
 import { signal } from "@preact/signals";
 import { Store } from "../store/store";
+import type { Bytes } from "../wire/columns";
 import type { Outgoing } from "../wire/messages";
 import { readMessage } from "../wire/reader";
 import type { Verdict } from "../wire/rows";
+import { SelectionSync } from "./selection-sync";
 
 /** Whether the kernel answers while it works: only then may a button promise something. */
 export type Control = "asking" | "live" | "silent";
+
+type Timer = ReturnType<typeof setTimeout>;
 
 const PONG_MS = 1500;
 // A first message may reach a kernel before it can answer beside a busy cell, so it is asked again, ever more rarely.
@@ -26,15 +30,22 @@ export class KernelConnection {
   readonly answeredReview = signal<string | null>(null);
   /** True when the comm died during the run: nothing more will come. */
   readonly isLost = signal(false);
+  /** True when nobody answers any more, also about a run that is over. */
+  readonly isUnreachable = signal(false);
+  /** True when it was lost because the kernel was restarted. */
+  readonly isRestarted = signal(false);
   /** The span whose details were asked for and did not come in time. */
   readonly overdueDetails = signal<string | null>(null);
 
   readonly #send: (message: Outgoing) => void;
   readonly #clock: () => number;
-  readonly #timers = new Set<ReturnType<typeof setTimeout>>();
+  readonly #timers = new Set<Timer>();
+  readonly #selection = new SelectionSync(this.store.selection, (message) => this.#post(message));
   #nonce = 0;
   #isAsking = false;
   #helloAt = -Infinity;
+  #nextHello: Timer | null = null;
+  #awaitsState = false;
   #asked = new Map<string, string>();
 
   constructor(send: (message: Outgoing) => void, clock: () => number = () => performance.now()) {
@@ -42,19 +53,23 @@ export class KernelConnection {
     this.#clock = clock;
   }
 
-  /** A view came: ask for what is missing, and whether somebody answers. */
+  /** A view came: ask for what is missing until there is an answer, and whether somebody answers. */
   catchUp(): void {
-    this.#hello();
+    this.#hello(FIRST_REPEAT_MS);
+    this.#selection.repeat();
     if (!this.store.isOver) this.#ask();
   }
 
   /** Takes anything the kernel sends. */
-  receive(content: unknown): void {
-    const message = readMessage(content);
+  receive(content: unknown, buffers: readonly Bytes[] = []): void {
+    const message = readMessage(content, buffers);
+    this.isUnreachable.value = this.isRestarted.value = false;
     if (this.isLost.value) this.#revive();
     switch (message.kind) {
       case "bad":
         this.store.fault.value = message.why;
+        return;
+      case "ended":
         return;
       case "pong":
         this.control.value = "live";
@@ -64,18 +79,15 @@ export class KernelConnection {
         this.#asked.delete(message.details.span_id);
         this.store.keepDetails(message.details);
         return;
+      case "selection":
+        this.#selection.receive(message.selected);
+        return;
+      case "piece":
+        this.store.keepPiece(message.piece);
+        return;
       default:
         this.#fold(message);
     }
-  }
-
-  /** Takes the synced snapshot, which late and reloaded views draw first. */
-  receiveSnapshot(snapshot: unknown): void {
-    const isEmpty = typeof snapshot !== "object" || snapshot === null || Object.keys(snapshot).length === 0;
-    if (isEmpty) return;
-    const message = readMessage(snapshot);
-    if (message.kind === "snapshot") this.#fold(message);
-    else this.store.fault.value = message.kind === "bad" ? message.why : "the synced state is not a snapshot";
   }
 
   stop(): void {
@@ -103,8 +115,18 @@ export class KernelConnection {
     });
   }
 
-  /** The comm closed or lost its kernel: during the run that means the kernel is gone, unless it answers once more. */
-  markLost(): void {
+  /** Asks for more of a text, from character `from` on. */
+  wantPiece(span: string, field: string, from: number): void {
+    this.#post({ kind: "piece", span_id: span, field, from });
+  }
+
+  /**
+   * The comm closed or lost its kernel: during the run that means the kernel is gone, unless it answers once more. What
+   * was asked for does not come then, also of a run that is over.
+   */
+  markLost(isRestart = false): void {
+    this.isUnreachable.value = true;
+    if (isRestart) this.isRestarted.value = true;
     if (this.store.isOver || this.isLost.value) return;
     this.isLost.value = true;
     this.control.value = "silent";
@@ -113,9 +135,10 @@ export class KernelConnection {
 
   /** Something happened to the comm: take the kernel for gone until it answers. */
   suspectLoss(): void {
-    if (this.store.isOver) return;
     this.markLost();
-    this.#ask();
+    // After the run one question is enough, since nothing is left that could be stopped.
+    if (this.store.isOver) this.#post({ kind: "ping", nonce: (this.#nonce += 1) });
+    else this.#ask();
   }
 
   close(): void {
@@ -127,20 +150,31 @@ export class KernelConnection {
   #fold(message: Parameters<Store["fold"]>[0]): void {
     const outcome = this.store.fold(message, this.#clock());
     if (outcome === "folded") this.store.fault.value = null;
-    if (outcome === "gap" && this.#clock() - this.#helloAt > HELLO_APART_MS) this.#hello();
+    if (outcome !== "gap") this.#forgetHello();
+    else if (this.#clock() - this.#helloAt > HELLO_APART_MS) this.#hello(FIRST_REPEAT_MS);
     if (this.store.isOver) this.close();
   }
 
   #revive(): void {
     this.isLost.value = false;
     this.control.value = "silent";
-    this.store.freeze(null);
+    this.store.thaw();
     this.#ask();
   }
 
-  #hello(): void {
+  /** Says what is here, and says it again after `wait`, unless there is an answer: it may have come before anybody listened. */
+  #hello(wait: number): void {
+    this.#forgetHello();
+    this.#awaitsState = !this.store.isOver;
     this.#helloAt = this.#clock();
-    this.#post({ kind: "hello", have: this.store.n });
+    const isSent = this.#post({ kind: "hello", have: this.store.n });
+    if (isSent && this.#awaitsState && wait <= LAST_REPEAT_MS) this.#nextHello = this.#later(wait, () => this.#hello(wait * 2));
+  }
+
+  #forgetHello(): void {
+    if (this.#nextHello !== null) this.#cancel(this.#nextHello);
+    this.#nextHello = null;
+    this.#awaitsState = false;
   }
 
   #ask(): void {
@@ -171,11 +205,17 @@ export class KernelConnection {
     }
   }
 
-  #later(ms: number, act: () => void): void {
+  #later(ms: number, act: () => void): Timer {
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
       act();
     }, ms);
     this.#timers.add(timer);
+    return timer;
+  }
+
+  #cancel(timer: Timer): void {
+    clearTimeout(timer);
+    this.#timers.delete(timer);
   }
 }

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { stored } from "../testing/runs";
 import { markAt, trackAt } from "./hit-test";
 import { PHASE_HEIGHT } from "./sizes";
-import { LayoutBuilder } from "./tracks";
+import { LayoutBuilder } from "./layout-builder";
 
 const layout = new LayoutBuilder().build(stored(), new Set());
 

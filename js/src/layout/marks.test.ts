@@ -5,7 +5,7 @@ import { row, run, stored } from "../testing/runs";
 import type { Review, Row } from "../wire/rows";
 import type { Mark } from "./marks";
 import { LANE_HEIGHT, PHASE_HEIGHT } from "./sizes";
-import { LayoutBuilder } from "./tracks";
+import { LayoutBuilder } from "./layout-builder";
 
 const review = (more: Partial<Review> = {}): Review => ({ subject: "output", text: "?", verdicts: ["approve"], ...more });
 
@@ -46,6 +46,40 @@ describe("work that is handed on", () => {
       ["d1", "ok"], ["d2", "ok"], ["d3", "error"],
     ]);
     expect(arrange(TEAM).tracks[1]?.height).toBe(3 * LANE_HEIGHT + 4);
+  });
+
+  it("is drawn the same for a nested run, whose phases have rows with their tasks in them, and for one that a review began", () => {
+    const { tracks, arrows } = arrange([
+      row({ span_id: "p", kind: "phase", name: "research", start_ms: 0, end_ms: 1000 }),
+      row({ span_id: "h", kind: "task", parent_id: "p", name: "compose", start_ms: 0, end_ms: 500 }),
+      row({ span_id: "r1", kind: "nested", parent_id: "h", name: "haiku", start_ms: 10, end_ms: 490 }),
+      row({ span_id: "r1p", kind: "phase", parent_id: "r1", name: "inner", start_ms: 10, end_ms: 490 }),
+      row({ span_id: "r1t", kind: "task", parent_id: "r1p", name: "think", agent: "Poet", start_ms: 20, end_ms: 480 }),
+      row({ span_id: "v", kind: "review", parent_id: "p", name: "phase", review: review({ subject: "phase" }), start_ms: 500, end_ms: 990 }),
+      row({ span_id: "r2", kind: "nested", parent_id: "v", name: "jury", start_ms: 510, end_ms: 980 }),
+      row({ span_id: "r2t", kind: "task", parent_id: "r2", name: "judge", agent: "Judge", start_ms: 520, end_ms: 970 }),
+    ]);
+    expect(tracks.map((track) => [track.id, track.depth, track.isWorker])).toEqual([
+      ["p", 0, false], ["h", 1, false], ["r1p", 2, false], ["r1t", 3, true], ["r2t", 1, true],
+    ]);
+    expect(tracks[1]?.marks.map((mark) => [mark.shape, mark.row.span_id])).toEqual([["task", "h"], ["delegation", "r1"]]);
+    expect(arrows.map(({ by, from, to }) => [by.row.span_id, from.id, to.id])).toEqual([["r1", "h", "r1p"], ["v", "p", "r2t"]]);
+  });
+
+  it("is selected with its phase, found, folded and counted like any other", () => {
+    const rows = [
+      row({ span_id: "h", kind: "task", name: "compose", start_ms: 0, end_ms: 500 }),
+      row({ span_id: "r", kind: "nested", parent_id: "h", start_ms: 10, end_ms: 490 }),
+      row({ span_id: "q", kind: "phase", parent_id: "r", name: "inner", status: "error", start_ms: 10, end_ms: 490 }),
+      row({ span_id: "v", kind: "review", parent_id: "q", review: review({ subject: "phase" }), start_ms: 300, end_ms: 490 }),
+      row({ span_id: "t", kind: "task", parent_id: "q", agent: "Poet", status: "error", start_ms: 20, end_ms: 300 }),
+    ];
+    const store = stored({ rows, run: run() });
+    expect(["q", "v", "t"].map((span) => store.ownerOf(span))).toEqual(["q", "q", "t"]);
+    const folded = arrange(rows, ["q"]);
+    expect(folded.tracks.map((track) => [track.id, track.errors])).toEqual([["h", 0], ["q", 1]]);
+    expect(arrange(rows, ["h"]).tracks.map((track) => [track.id, track.errors])).toEqual([["h", 1]]);
+    expect(arrange(rows).tracks[1]?.marks.map((mark) => mark.shape)).toEqual(["phase", "review"]);
   });
 
   it("leaves the worker's own calls to the worker's row", () => {
@@ -114,6 +148,16 @@ describe("a review", () => {
     expect(second?.to).toBeNull();
   });
 
+  it("of a tool call parts the bar of the call, which it never covers, whether or not it is answered", () => {
+    const tool = row({ span_id: "x", kind: "tool", parent_id: "t", start_ms: 0, end_ms: 90 });
+    const asked = row({ span_id: "r", kind: "review", parent_id: "x", start_ms: 5, end_ms: 40, review: review({ subject: "tool" }) });
+    const bars = (...rows: Row[]): unknown[] => marksOf([task, ...rows]).filter((mark) => mark.shape !== "task").map((mark) => [mark.row.span_id, mark.from, mark.to]);
+    expect(bars(tool, asked)).toEqual([["x", 0, 5], ["r", 5, 40], ["x", 40, 90]]);
+    expect(bars({ ...tool, end_ms: null }, { ...asked, end_ms: null })).toEqual([["x", 0, 5], ["r", 5, null]]);
+    expect(bars({ ...tool, end_ms: null }, asked)).toEqual([["x", 0, 5], ["r", 5, 40], ["x", 40, null]]);
+    expect(bars(tool, { ...asked, start_ms: 0, end_ms: 90 })).toEqual([["x", 0, 0], ["r", 0, 90]]);
+  });
+
   it("that sent work back leaves a notch with the number of the next attempt", () => {
     const back = (span_id: string, end_ms: number): Row =>
       row({ span_id, kind: "review", parent_id: "t", start_ms: end_ms - 10, end_ms, review: review({ decision: "retry" }) });
@@ -178,4 +222,12 @@ it("counts an error where it arose, once", () => {
   ];
   expect(arrange(rows).tracks[0]?.errors).toBe(1);
   expect(arrange(rows.slice(0, 1)).tracks[0]?.errors).toBe(1);
+});
+
+describe("a task that was reused (C34)", () => {
+  it("has a mark of its own, whoever did it then", () => {
+    for (const agent of ["Ana", "Handler"]) {
+      expect(shapes([row({ span_id: "t", kind: "task", name: "gather", agent, start_ms: 0, end_ms: 1, reused: true })])).toEqual([["reused", "t"]]);
+    }
+  });
 });

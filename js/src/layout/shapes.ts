@@ -26,6 +26,8 @@ export const SHAPES = {
   task: FRAME,
   /** A handler's own time. */
   work: BAR,
+  /** A task that an earlier run has done: as narrow as it was quick, so it has words beside it. */
+  reused: { ...FRAME, isSelectable: true, collapsed: "lower" },
   llm: CALL,
   attempt: CALL,
   tool: BAR,
@@ -39,6 +41,8 @@ export const SHAPES = {
   wait: { ...GAP, isSelectable: true },
   /** A gap between two attempts. */
   backoff: GAP,
+  /** Before a task began: it was ready, and there was no free place for it. */
+  queue: GAP,
   /** The moment at which work begins anew. */
   notch: { ...BEAD, isSelectable: false },
   /** What has no time yet. */
@@ -46,3 +50,6 @@ export const SHAPES = {
 } as const satisfies Record<string, ShapeTraits>;
 
 export type Shape = keyof typeof SHAPES;
+
+/** True for what is waited through: a dotted line, drawn even where it has no width. */
+export const isGap = (shape: Shape): boolean => shape === "wait" || shape === "backoff" || shape === "queue";

@@ -28,48 +28,74 @@ export const toPixel = (window: TimeWindow, width: number, ms: number): number =
 export const toTime = (window: TimeWindow, width: number, x: number): number =>
   window.from + (x / width) * (window.to - window.from);
 
-/** The whole run from 0 to `end`, with `margin` of the `width` pixels left free after it. */
-export function fitRun(end: number, width: number, margin: number): TimeWindow {
-  const length = Math.max(end, EMPTY_MS);
-  const used = Math.max(0.5, 1 - margin / Math.max(width, 1));
-  return { from: 0, to: length / used };
+/** How far the run goes, and on how many pixels it is shown: what no window may leave. */
+export interface Extent {
+  /** The end of the run, or its age, in milliseconds from the start. */
+  readonly end: number;
+  readonly width: number;
+  /** Pixels that stay free right of the end. */
+  readonly margin: number;
+  /** False while more may come: then a second is the least that is shown, so that a run's first moments don't race. */
+  readonly isOver: boolean;
 }
 
-/** The same width of time, moved so that `end` stands `margin` pixels before the right edge. */
-export function followEnd(window: TimeWindow, end: number, width: number, margin: number): TimeWindow {
+const lengthOf = ({ end, isOver }: Extent): number => Math.max(end, isOver && end > 0 ? SHORTEST_MS : EMPTY_MS);
+
+/** The share of a window that the run may fill. */
+const shareOf = ({ width, margin }: Extent): number => Math.max(0.5, 1 - margin / Math.max(width, 1));
+
+/** The whole run from 0 to its end. */
+export const fitRun = (extent: Extent): TimeWindow => ({ from: 0, to: lengthOf(extent) / shareOf(extent) });
+
+/** The same width of time, moved so that the end stands at its margin. */
+export function followEnd(window: TimeWindow, extent: Extent): TimeWindow {
   const span = window.to - window.from;
-  const to = end + span * Math.min(0.5, margin / Math.max(width, 1));
+  const to = extent.end + span * (1 - shareOf(extent));
   return { from: to - span, to };
 }
 
 /** Zooms by `factor` (below 1 is closer) so that the moment under `x` stays under it. */
-export function zoom(window: TimeWindow, width: number, x: number, factor: number, end: number): TimeWindow {
-  const at = toTime(window, width, x);
+export function zoom(window: TimeWindow, x: number, factor: number, extent: Extent): TimeWindow {
+  const at = toTime(window, extent.width, x);
   const span = window.to - window.from;
-  const longest = Math.max(end, EMPTY_MS) * 4;
-  const next = Math.min(Math.max(span * factor, SHORTEST_MS), longest);
+  const next = Math.max(span * factor, SHORTEST_MS);
   const from = at - (at - window.from) * (next / span);
-  return within({ from, to: from + next }, end);
+  return within({ from, to: from + next }, extent);
 }
 
 /** Moves by `pixels` to the right (the content goes left). */
-export function pan(window: TimeWindow, width: number, pixels: number, end: number): TimeWindow {
-  const shift = (pixels / width) * (window.to - window.from);
-  return within({ from: window.from + shift, to: window.to + shift }, end);
+export function pan(window: TimeWindow, pixels: number, extent: Extent): TimeWindow {
+  const shift = (pixels / extent.width) * (window.to - window.from);
+  return within({ from: window.from + shift, to: window.to + shift }, extent);
 }
 
 /** Around one span, with a tenth of its length to either side. */
-export function fitSpan(start: number, stop: number): TimeWindow {
+export function fitSpan(start: number, stop: number, extent: Extent): TimeWindow {
   const length = Math.max(stop - start, SHORTEST_MS);
-  return { from: start - length * 0.1, to: stop + length * 0.1 };
+  return within({ from: start - length * 0.1, to: stop + length * 0.1 }, extent);
 }
 
-/** Keeps at least a fifth of the window over the run, so that nobody gets lost in the empty. */
-function within(window: TimeWindow, end: number): TimeWindow {
+/** Moved no further than it must so that the span is in sight: all of it where it fits, else its nearer end. */
+export function bringIn(window: TimeWindow, start: number, stop: number, extent: Extent): TimeWindow {
   const span = window.to - window.from;
-  const lowest = -span * 0.8;
-  const highest = Math.max(end, EMPTY_MS) - span * 0.2;
-  const from = Math.min(Math.max(window.from, lowest), Math.max(highest, lowest));
+  const space = span * 0.1;
+  const isIn = start >= window.from && stop <= window.to;
+  const isAcross = start <= window.from + space && stop >= window.to - space;
+  if (isIn || isAcross) return window;
+  let from = window.from;
+  if (stop - start > span - 2 * space) from = start < window.from && stop < window.to ? stop + space - span : start - space;
+  else if (start < window.from) from = start - space;
+  else from = stop + space - span;
+  return within({ from, to: from + span }, extent);
+}
+
+/** Keeps the window on the run: it is never wider than the run, and never shows what is before or after it. */
+export function within(window: TimeWindow, extent: Extent): TimeWindow {
+  const all = fitRun(extent);
+  const span = window.to - window.from;
+  if (span >= all.to) return all;
+  const highest = lengthOf(extent) - span * shareOf(extent);
+  const from = Math.max(0, Math.min(window.from, highest));
   return { from, to: from + span };
 }
 

@@ -1,18 +1,18 @@
 // Which rows there are, and how high they stand: pure, from the store to tracks with their marks. Time becomes pixels only
 // in `draw`, so zooming and the clock never come back here.
 
-import type { Store } from "../store/store";
-import { isError, isTask } from "../wire/predicates";
+import { isStartup } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { type Mark, markOf, marksInTask, phaseMarks, type TaskMarks } from "./marks";
-import { SHAPES } from "./shapes";
-import { LANE_HEIGHT, PAD, PHASE_HEIGHT } from "./sizes";
+import type { Heat } from "./heat";
+import type { Mark } from "./marks";
 
 /** A row of the chart and of the gutter beside it. */
 export interface Track {
   readonly id: string;
+  /** Of the span; of a group it is made up, and no message has it. */
   readonly row: Row;
-  readonly kind: "phase" | "task";
+  /** A group stands for those of its siblings that are done. */
+  readonly kind: "phase" | "task" | "group";
   readonly depth: number;
   /** True where the work was handed on by the task above. */
   readonly isWorker: boolean;
@@ -20,9 +20,18 @@ export interface Track {
   readonly hasChildren: boolean;
   readonly y: number;
   readonly height: number;
+  /** Made when they are asked for, as they are by then. */
   readonly marks: readonly Mark[];
+  /** Another one where the marks may be others. */
+  readonly revision: object;
+  /** In place of marks, where the row stands for more tasks than have room in it. */
+  readonly heat: Heat | null;
   /** Errors anywhere inside, so that a closed row still shows them. */
   readonly errors: number;
+  /** The id of the row that it is below, one step further out. */
+  readonly parent: string | null;
+  /** The span in that row by which the work was handed on to this one. */
+  readonly giver: string | null;
 }
 
 /** Work handed from one row to another, and back. */
@@ -32,137 +41,110 @@ export interface WorkArrow {
   readonly to: Track;
 }
 
-export interface Layout {
-  readonly tracks: readonly Track[];
-  readonly arrows: readonly WorkArrow[];
-  readonly height: number;
-  /** The names of the tasks and phases that are done: what the others no longer wait for. */
-  readonly done: ReadonlySet<string>;
+/** What one row waits for before it begins: another one, by what the rows say of each other. */
+export interface TaskLink {
+  readonly from: Track;
+  readonly to: Track;
+  /** The task or phase that `to` names; `from` is its row, or the closed one that it is in. */
+  readonly source: Row;
+  /** True where its output was handed over, false where it only had to be done. */
+  readonly isContext: boolean;
+  /** When `to` went on, where it waited after its own beginning; null while it waits, undefined where it had not begun. */
+  readonly resumedAt?: number | null;
 }
 
-export const EMPTY: Layout = { tracks: [], arrows: [], height: 0, done: new Set() };
-/** Where the bars of a closed phase stand: its own line above, model calls and tools pressed together below. */
-const COLLAPSED = { llm: 9, tool: 16, height: 6 };
+/** The tasks and phases of the plan, by kind and name. */
+export type Named = ReadonlyMap<string, Row>;
 
-interface Cached extends TaskMarks {
-  readonly revision: number;
-  readonly row: Row;
-}
+export const nameKey = (kind: string, name: string): string => `${kind} ${name}`;
 
-/** Arranges a store's rows; keeps what did not change from one arrangement to the next. */
-export class LayoutBuilder {
-  #cache = new Map<string, Cached>();
+/** The rows from top to bottom, without gaps. */
+export class Layout {
+  #byId: Map<string, Track> | null = null;
+  #arrows: readonly WorkArrow[] | null = null;
+  #links: readonly TaskLink[] | null = null;
 
-  build(store: Store, collapsed: ReadonlySet<string>): Layout {
-    const tracks: Track[] = [];
-    const done = new Set<string>();
-    let y = 0;
-    const add = (track: Omit<Track, "y">): void => {
-      tracks.push({ ...track, y });
-      y += track.height;
-    };
-    const addTask = (row: Row, depth: number, isWorker = false): void => {
-      const { marks, lanes, errors, workers } = this.#task(store, row);
-      const isExpanded = workers.length > 0 && !collapsed.has(row.span_id);
-      add({
-        id: row.span_id, row, kind: "task", depth, isWorker, isExpanded, hasChildren: workers.length > 0, marks,
-        height: lanes * LANE_HEIGHT + 2 * PAD, errors: isExpanded ? errors : errors + this.#errorsIn(store, workers),
-      });
-      if (isExpanded) for (const worker of workers) addTask(worker, depth + 1, true);
-    };
-    for (const row of roots(store)) {
-      if (row.status === "ok") done.add(row.name);
-      if (row.kind !== "phase") {
-        addTask(row, 0);
-        continue;
-      }
-      const children = store.children(row.span_id);
-      const reviews = children.filter((child) => child.kind === "review");
-      const tasks = children.filter((child) => child.kind !== "review");
-      const reviewers = reviews.flatMap((review) => store.descendants(review.span_id, isTask).filter(isTask));
-      for (const task of tasks) if (task.status === "ok") done.add(task.name);
-      const isExpanded = !collapsed.has(row.span_id);
-      const own = phaseMarks(row, reviews);
-      add({
-        id: row.span_id, row, kind: "phase", depth: 0, isWorker: false, isExpanded, hasChildren: tasks.length > 0, height: PHASE_HEIGHT,
-        marks: isExpanded ? own : this.#collapsed(store, row, own, [...tasks, ...reviewers]), errors: this.#errorsIn(store, tasks),
-      });
-      if (!isExpanded) continue;
-      for (const task of tasks) addTask(task, 1);
-      for (const reviewer of reviewers) addTask(reviewer, 1, true);
+  constructor(
+    readonly tracks: readonly Track[],
+    /** Of all rows, in pixels. */
+    readonly height: number,
+    /** The names of the tasks and phases that are done: what the others no longer wait for. */
+    readonly done: ReadonlySet<string>,
+    readonly named: Named,
+  ) {}
+
+  /** The row of a task, phase or group; undefined where it is folded away, or has none. */
+  track(id: string): Track | undefined {
+    this.#byId ??= new Map(this.tracks.map((track) => [track.id, track]));
+    return this.#byId.get(id);
+  }
+
+  /** The place of the row that covers a height: 0 above the first one, the last one below all. */
+  indexAt(y: number): number {
+    let [low, high] = [0, Math.max(0, this.tracks.length - 1)];
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if ((this.tracks[middle] as Track).y <= y) low = middle;
+      else high = middle - 1;
     }
-    return { tracks, arrows: arrows(tracks), height: y, done };
+    return low;
   }
 
-  #task(store: Store, row: Row): Cached {
-    const revision = store.revision(row.span_id);
-    const kept = this.#cache.get(row.span_id);
-    if (kept && kept.revision === revision && kept.row === row) return kept;
-    const made = { ...marksInTask(store, row), revision, row };
-    this.#cache.set(row.span_id, made);
-    return made;
+  /** The rows of which something is between two heights. */
+  between(top: number, bottom: number): Track[] {
+    const found: Track[] = [];
+    for (let k = this.indexAt(top); k < this.tracks.length; k += 1) {
+      const track = this.tracks[k] as Track;
+      if (track.y >= bottom) break;
+      if (track.y + track.height > top) found.push(track);
+    }
+    return found;
   }
 
-  /** Tasks, and the workers below them. */
-  #all(store: Store, tasks: readonly Row[]): Cached[] {
-    return tasks.flatMap((task) => {
-      const found = this.#task(store, task);
-      return [found, ...this.#all(store, found.workers)];
+  /** All work that went from row to row, by what the rows say of each other. */
+  get arrows(): readonly WorkArrow[] {
+    this.#arrows ??= this.arrowsTo(this.tracks);
+    return this.#arrows;
+  }
+
+  /** All that rows wait for, or waited. */
+  get links(): readonly TaskLink[] {
+    if (this.#links === null) {
+      const hasStartups = this.tracks.some((track) => isStartup(track.row));
+      this.#links = this.tracks.flatMap((to) => (hasStartups ? [...this.#linksTo(to), ...this.#startupsOf(to)] : this.#linksTo(to)));
+    }
+    return this.#links;
+  }
+
+  /** From a startup to a row that had nothing else to do than to wait for it. */
+  #startupsOf(to: Track): TaskLink[] {
+    return to.marks.flatMap((mark) => {
+      const from = mark.shape === "wait" && isStartup(mark.row) && mark.row.span_id !== to.id ? this.track(mark.row.span_id) : undefined;
+      return from ? [{ from, to, source: mark.row, isContext: false, resumedAt: mark.to }] : [];
     });
   }
 
-  #errorsIn(store: Store, tasks: readonly Row[]): number {
-    return this.#all(store, tasks).reduce((sum, task) => sum + task.errors, 0);
+  #linksTo(to: Track): TaskLink[] {
+    if (to.giver !== null || to.kind === "group") return [];
+    const context = to.row.context ?? [];
+    return (to.row.depends_on ?? []).flatMap((name) => {
+      const source = this.named.get(nameKey(to.kind, name));
+      const from = source && (this.track(source.span_id) ?? this.track(source.parent_id ?? ""));
+      return source && from && from !== to ? [{ from, to, source, isContext: context.includes(name) }] : [];
+    });
   }
 
-  /** The bars of all tasks pressed into the row of their closed phase; errors come last, so that nothing covers them. */
-  #collapsed(store: Store, row: Row, own: readonly Mark[], tasks: readonly Row[]): readonly Mark[] {
-    if (row.start_ms == null) return own;
-    const pressed = this.#all(store, tasks).flatMap((task) => task.marks.flatMap(compress));
-    const frame = markOf(row, "phase", 0, COLLAPSED.llm);
-    return [frame, ...pressed.filter((mark) => !isError(mark.row)), ...pressed.filter((mark) => isError(mark.row))];
-  }
-}
-
-function compress(mark: Mark): Mark[] {
-  const { height } = COLLAPSED;
-  const { collapsed } = SHAPES[mark.shape];
-  return collapsed === null ? [] : [{ ...mark, top: collapsed === "upper" ? COLLAPSED.llm : COLLAPSED.tool, height }];
-}
-
-/** Phases and loose tasks in the order of the plan; a span whose parent is unknown stands as a row of its own. */
-function roots(store: Store): Row[] {
-  const phases: Row[] = [];
-  const seen = new Set<string>();
-  for (const phase of store.phases.value) {
-    const row = store.row(phase.span_id);
-    if (row && !seen.has(row.span_id)) {
-      seen.add(row.span_id);
-      phases.push(row);
+  /** The work that was handed on to these rows. */
+  arrowsTo(tracks: readonly Track[]): WorkArrow[] {
+    const found: WorkArrow[] = [];
+    for (const to of tracks) {
+      if (to.giver === null || to.parent === null) continue;
+      const from = this.track(to.parent);
+      const by = from?.marks.find((mark) => mark.row.span_id === to.giver);
+      if (from && by) found.push({ by, from, to });
     }
+    return found;
   }
-  const loose: Row[] = [];
-  for (const row of store.rows()) {
-    if (seen.has(row.span_id)) continue;
-    const hasParent = row.parent_id != null && store.row(row.parent_id) !== undefined;
-    if (!hasParent) (row.kind === "phase" ? phases : loose).push(row);
-  }
-  return [...phases, ...loose];
 }
 
-/** Each worker's row with the mark by which its work was handed on: the nearest one above that has it. */
-function arrows(tracks: readonly Track[]): WorkArrow[] {
-  const givers = new Map<string, [Track, Mark]>();
-  const found: WorkArrow[] = [];
-  for (const track of tracks) {
-    if (track.isWorker && track.row.parent_id) {
-      const giver = givers.get(track.row.parent_id);
-      if (giver) found.push({ by: giver[1], from: giver[0], to: track });
-    }
-    if (!track.isExpanded) continue;
-    for (const mark of track.marks) {
-      if (mark.shape === "delegation" || mark.shape === "review") givers.set(mark.row.span_id, [track, mark]);
-    }
-  }
-  return found;
-}
+export const EMPTY = new Layout([], 0, new Set(), new Map());

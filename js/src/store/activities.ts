@@ -3,14 +3,14 @@
 import { isTask } from "../wire/predicates";
 import type { Row, Run } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
-import { modelNameOf, signOf, titleOf } from "../wording/labels";
+import { signOf, titleOf } from "../wording/labels";
 import type { Store } from "./store";
 
 export interface Activity {
   /** The span to jump to: the innermost that runs. */
   readonly span: string;
   readonly name: string;
-  /** What the task is at: a model, a tool, how many more; empty between two calls. */
+  /** What the task is at: a model call, a tool, how many more; empty between two calls. */
   readonly doing: string;
   /** When the task began, in milliseconds from the start of the run. */
   readonly began: number | null;
@@ -35,7 +35,7 @@ function activity(store: Store, owner: string): Activity {
   return {
     span: first?.span_id ?? owner,
     name: task?.name ?? "",
-    doing: first ? `${signOf(first)} ${first.kind === "llm" ? (modelNameOf(first) ?? "model") : titleOf(first)}` + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
+    doing: first ? `${signOf(first)} ${titleOf(store, first)}` + (calls.length > 1 ? ` +${calls.length - 1}` : "") : "",
     began: task?.start_ms ?? null,
   };
 }

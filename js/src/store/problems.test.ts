@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
-import { row, stored } from "../testing/runs";
-import { nextProblem } from "./problems";
+import { row, run, stored } from "../testing/runs";
+import type { Row, Run } from "../wire/rows";
+import { listWarnings, nextProblem } from "./problems";
 
 it("goes from error to error in the order of time, and around", () => {
   const store = stored({ rows: [
@@ -20,3 +21,13 @@ it("names a failed task itself when nothing inside it failed", () => {
 });
 
 it("finds the attempts that were followed by a wait", () => expect(nextProblem(stored(), "retry", null)).toBe("a1"));
+
+it("lists for what a run completed with warnings, whether or not a warning was given (W15)", () => {
+  const task = (more: Partial<Row>): Row => row({ span_id: more.name ?? "t", kind: "task", agent: "Bo", start_ms: 0, end_ms: 5, ...more });
+  const warnings = (rows: Row[], more: Partial<Run> = {}): string[] =>
+    listWarnings(stored({ rows, run: run({ status: "completed_with_warnings", ...more }) }));
+  expect(warnings([task({ name: "fall", is_fallback: true }), task({ name: "burn", status: "error", error_type: "ValueError" })], { warnings: ["Careful."] }))
+    .toEqual(["Careful.", "In fall the fallback Bo took over.", "The task burn failed: ValueError."]);
+  expect(warnings([task({ name: "fine" })])).toEqual(["A phase went on although its review would have sent it back."]);
+  expect(warnings([task({ name: "fine" })], { status: "completed" })).toEqual([]);
+});

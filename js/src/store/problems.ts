@@ -1,5 +1,7 @@
-// Where the errors and retries of a run are, in the order of time: what the chips of the status line jump to.
+// Where the errors and retries of a run are, in the order of time, and what it was warned of: what the chips of the status
+// line jump to, and list.
 
+import { isTask } from "../wire/predicates";
 import type { Row } from "../wire/rows";
 import { traitsOf } from "../wire/traits";
 import type { Store } from "./store";
@@ -10,6 +12,19 @@ export function nextProblem(store: Store, what: "error" | "retry", from: string 
   found.sort((a, b) => (a.start_ms ?? Infinity) - (b.start_ms ?? Infinity));
   const at = found.findIndex((row) => row.span_id === from);
   return found[(at + 1) % found.length]?.span_id ?? null;
+}
+
+/** What the run was warned of, and for what it "completed with warnings", a sentence each. */
+export function listWarnings(store: Store): string[] {
+  const run = store.run.value;
+  if (run?.status !== "completed_with_warnings") return [...(run?.warnings ?? [])];
+  const tasks = [...store.rows()].filter(isTask);
+  const causes = tasks.flatMap((row) => [
+    ...(row.status === "error" ? [`The task ${row.name} failed${row.error_type ? `: ${row.error_type}` : ""}.`] : []),
+    ...(row.status === "ok" && row.is_fallback ? [`In ${row.name} the fallback ${row.agent ?? ""} took over.`] : []),
+  ]);
+  const found = [...run.warnings, ...causes];
+  return found.length ? found : ["A phase went on although its review would have sent it back."];
 }
 
 const isRetried = (row: Row): boolean =>

@@ -1,8 +1,9 @@
 // Messages of real runs (T28): whoever follows a run from its plan on knows in the end what one who came last is told.
 
 import { describe, expect, it } from "vitest";
-import { LayoutBuilder } from "../layout/tracks";
+import { LayoutBuilder } from "../layout/layout-builder";
 import { readRecorded, RECORDED, type Recorded } from "../testing/recorded";
+import { readSaved } from "../wire/reader";
 import { durationOf, isTask } from "../wire/predicates";
 import { Store } from "./store";
 
@@ -24,7 +25,7 @@ function catchUp(recorded: Recorded): Store {
 }
 
 it("knows the runs", () => {
-  expect(RECORDED.map((one) => one.name)).toEqual(["flat", "report"]);
+  expect(RECORDED.map((one) => one.name)).toEqual(["flat", "nested", "report"]);
 });
 
 describe.each(RECORDED.map((one): [string, Recorded] => [one.name, one]))("%s", (_, recorded) => {
@@ -34,6 +35,19 @@ describe.each(RECORDED.map((one): [string, Recorded] => [one.name, one]))("%s", 
     expect(followed.run.value).toEqual(late.run.value);
     expect(followed.phases.value).toEqual(late.phases.value);
     expect(followed.n).toBe(late.n);
+  });
+
+  it("is the same in columns, in a buffer and as a notebook's file has it", () => {
+    const late = catchUp(recorded);
+    const packed = new Store();
+    packed.fold(readRecorded(recorded.packed.head, recorded.packed.buffers), 0);
+    expect([...packed.rows()]).toEqual([...late.rows()]);
+    expect(packed.phases.value).toEqual(late.phases.value);
+    const saved = readSaved(recorded.saved);
+    if (saved.kind === "bad") throw new Error(saved.why);
+    expect(saved.rows).toEqual([...late.rows()]);
+    expect([saved.rows_left_out, saved.details_left_out]).toEqual([0, 0]);
+    expect(Object.values(saved.kept).every(([kept, all]) => kept === all)).toBe(true);
   });
 
   it("loses no row in reading", () => {
@@ -76,4 +90,20 @@ it("does not count the time in which a task was over, until its phase was sent b
   const look = [...report.rows()].find((row) => row.name === "look" && isTask(row));
   expect(look?.attempt).toBe(2);
   expect(durationOf(look as never)).toBeLessThan((look?.end_ms ?? 0) - (look?.start_ms ?? 0) - 900);
+});
+
+it("has the phases and tasks of nested runs as rows below the task that began these, and their startup as a row of its own (E52)", () => {
+  const nested = catchUp(RECORDED.find((one) => one.name === "nested") as Recorded);
+  const { tracks, arrows } = new LayoutBuilder().build(nested, new Set());
+  expect(tracks.map((track) => [track.row.name, track.depth, track.isWorker])).toEqual([
+    ["make", 0, false], ["compose", 1, false], ["think", 2, true], ["write", 2, true], ["read", 2, true],
+    ["ask", 1, false], ["one", 2, false], ["first", 3, true], ["two", 2, false], ["second", 3, true], ["judge", 1, true],
+    ["Loading a model", 0, false], ["Loading a model", 0, false],
+  ]);
+  expect(arrows.map(({ by, to }) => [by.row.name, to.row.name])).toEqual([
+    ["haiku", "think"], ["haiku", "write"], ["proof", "read"], ["others", "one"], ["others", "two"], ["phase", "judge"],
+  ]);
+  const compose = tracks[1]?.row as never;
+  expect(durationOf(compose)).toBe(2500);
+  expect(nested.run.value?.tasks_total).toBe(2);
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { delta, row, ROWS, run, snapshot, stored } from "../testing/runs";
-import { joinOverlapping, Store } from "./store";
+import type { Row } from "../wire/rows";
+import { joinPieces, Store } from "./store";
 
 describe("folding", () => {
   it("takes a snapshot, then the deltas that follow it", () => {
@@ -27,8 +28,8 @@ describe("folding", () => {
     const store = stored();
     store.fold(delta(1, 3, { text: [["l", "Hel"]] }), 0);
     store.fold(snapshot({ n: 4 }), 0);
-    expect(store.fold(delta(3, 6, { text: [["l", "lo"]] }), 0)).toBe("folded");
-    expect(store.fold(delta(4, 7, { text: [["l", "lo"]] }), 0)).toBe("folded");
+    expect(store.fold(delta(3, 6, { text: [["l", "lo", 3]] }), 0)).toBe("folded");
+    expect(store.fold(delta(4, 7, { text: [["l", "o", 4]] }), 0)).toBe("folded");
     expect(store.text("l")).toBe("Hello");
   });
 
@@ -84,20 +85,54 @@ describe("the tree", () => {
     expect(circle.ownerOf("a")).toBeDefined();
   });
 
-  it("changes the revision of a task when something inside it does, and no other's", () => {
+  it("tells which spans changed after a position, and that all may have after a snapshot", () => {
     const store = stored();
-    const before = [store.revision("t"), store.revision("g")];
-    store.fold(delta(1, 2, { rows: [row({ span_id: "x", kind: "tool", parent_id: "u", start_ms: 500, end_ms: 900 })] }), 0);
-    expect([store.revision("t"), store.revision("g")]).toEqual([(before[0] as number) + 1, before[1]]);
+    const before = store.position;
+    const x = ROWS.find((one) => one.span_id === "x") as Row;
+    store.fold(delta(1, 2, { rows: [{ ...x, end_ms: 801 }] }), 0);
+    expect(store.changesSince(before)).toEqual(["x"]);
+    expect(store.changesSince(store.position)).toEqual([]);
+    store.fold(snapshot({ n: 3 }), 0);
+    expect(store.changesSince(before)).toBeNull();
+    expect(store.changesSince(-1)).toBeNull();
+  });
+
+  it("has every row looked at anew when a row comes after what is in it", () => {
+    const store = stored({ rows: [row({ span_id: "l", kind: "llm", parent_id: "t" })] });
+    const before = store.position;
+    store.fold(delta(1, 2, { rows: [row({ span_id: "t", kind: "task" })] }), 0);
+    expect(store.changesSince(before)).toBeNull();
+    expect(store.ownerOf("l")).toBe("t");
   });
 });
 
-it("puts a reply together from what was asked for and what streamed in", () => {
-  expect(joinOverlapping("", "Once upon")).toBe("Once upon");
-  expect(joinOverlapping("Once", "Once upon")).toBe("Once upon");
-  expect(joinOverlapping("Once upon a", "on a time")).toBe("Once upon a time");
-  expect(joinOverlapping("Once upon", " a time")).toBe("Once upon a time");
-  expect(joinOverlapping("Once upon", "")).toBe("Once upon");
+it("puts a reply together from parts that say where they begin", () => {
+  const piece = (start: number, text: string) => ({ start, text });
+  expect(joinPieces(piece(0, ""), piece(0, "Once upon"))).toEqual(piece(0, "Once upon"));
+  expect(joinPieces(piece(0, "Once upon a"), piece(5, "upon a time"))).toEqual(piece(0, "Once upon a time"));
+  expect(joinPieces(piece(5, "upon"), piece(0, "Once upon a time"))).toEqual(piece(0, "Once upon a time"));
+  expect(joinPieces(piece(0, "Once"), piece(4, " upon"))).toEqual(piece(0, "Once upon"));
+  expect(joinPieces(piece(0, "Once"), piece(10, "a time"))).toEqual(piece(10, "a time"));
+});
+
+it("joins the end of a long reply that came with the details and what streamed in", () => {
+  const store = stored({ rows: [row({ span_id: "l", kind: "llm", status: "running" })], text: [["l", "a time", 10]] });
+  expect(store.text("l")).toBe("a time");
+  store.keepDetails({ span_id: "l", messages: [], output: "upon a", lengths: { output: 11 } });
+  store.fold(delta(1, 2, { text: [["l", "time there", 12]] }), 0);
+  expect(store.text("l")).toBe("upon a time there");
+});
+
+it("puts a long text together from its pieces, and drops one that does not follow", () => {
+  const store = stored();
+  const piece = (from: number, text: string) => store.keepPiece({ span_id: "l", field: "output", from, text, length: 9 });
+  expect(store.textOf("l", "output", "abc")).toBe("abc");
+  piece(3, "def");
+  piece(3, "def");
+  piece(7, "h");
+  expect(store.textOf("l", "output", "abc")).toBe("abcdef");
+  piece(6, "ghi");
+  expect(store.textOf("l", "output", "abc")).toBe("abcdefghi");
 });
 
 it("knows when details were loaded before the span ended", () => {

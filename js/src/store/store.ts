@@ -2,14 +2,14 @@
 // views read one store. Rows are replaced whole, never changed in place, so a reader may keep what it was given.
 
 import { signal } from "@preact/signals";
-import type { Delta, Details, Saved, Snapshot } from "../wire/messages";
-import { isFinal } from "../wire/predicates";
+import type { Delta, Details, Kept, Piece, Saved, Snapshot, TextPiece } from "../wire/messages";
+import { isFinal, isReturn } from "../wire/predicates";
 import type { Phase, Row, Run } from "../wire/rows";
+import { Journal } from "./journal";
+import { Selection } from "./selection";
 
 /** What became of a message: `gap` means that something was missed, so the caller should say hello again. */
 export type FoldResult = "folded" | "old" | "gap";
-
-const LONGEST_OVERLAP = 2000;
 
 export class Store {
   /** Grows by one with each change of rows, details or text: what a view compares to know whether to look again. */
@@ -19,18 +19,28 @@ export class Store {
   /** Why the newest message could not be read, or null. */
   readonly fault = signal<string | null>(null);
   readonly savedAt = signal<string | null>(null);
+  /** Since when, as an ISO time, nobody can say how the run goes on; null while somebody can. */
+  readonly lostAt = signal<string | null>(null);
   /** What a saved trace lacks, to stay small. */
   readonly leftOut = signal({ rows: 0, details: 0 });
+  /** By kind, how many rows a saved trace keeps, and of how many. */
+  readonly kept = signal<Readonly<Record<string, Kept>>>({});
+
+  readonly selection = new Selection();
 
   #n = -1;
-  #textN = -1;
   #rows = new Map<string, Row>();
   #children = new Map<string, string[]>();
-  #revisions = new Map<string, number>();
+  #taskNumbers = new Map<string, number>();
+  /** What sent work back. */
+  #returns = new Set<string>();
+  readonly #journal = new Journal();
   #details = new Map<string, { details: Details; progress: string }>();
-  #text = new Map<string, string>();
+  #text = new Map<string, Streamed>();
+  #pieces = new Map<string, { from: number; text: string }>();
   #origin = Infinity;
-  #frozenAt: number | null = null;
+  /** On this page's clock. */
+  readonly #frozenAt = signal<number | null>(null);
 
   /** The number of the newest message folded, -1 before the first. */
   get n(): number {
@@ -47,15 +57,20 @@ export class Store {
       if (this.#n < 0) return "gap";
       if (message.n <= this.#n) return "old";
       if (message.from > this.#n) return "gap";
-      // A snapshot may have come in between, so a delta may repeat rows, which does no harm because they are whole. Text
-      // is appended, and snapshots have none, so it counts from the last delta on.
-      for (const row of message.rows) this.#put(row);
-      if (message.from >= this.#textN) this.#append(message);
+      // A snapshot may have come in between, so a delta may repeat rows and text. That does no harm: rows are whole, and
+      // text says where it begins.
+      for (const row of message.rows) {
+        this.#put(row);
+        this.#journal.add(row.span_id);
+      }
     } else {
       const isOther = this.run.value !== null && this.run.value.run_id !== message.run.run_id;
       if (message.n <= this.#n && !isOther) return "old";
       this.#rows.clear();
       this.#children.clear();
+      this.#taskNumbers.clear();
+      this.#returns.clear();
+      this.#journal.clear();
       if (isOther) this.#forget();
       for (const row of message.rows) this.#put(row);
       this.phases.value = message.phases;
@@ -63,8 +78,10 @@ export class Store {
     if (message.kind === "saved") {
       for (const details of Object.values(message.details)) this.#keep(details);
       this.savedAt.value = message.saved_at;
+      this.kept.value = message.kept;
       this.leftOut.value = { rows: message.rows_left_out, details: message.details_left_out };
     }
+    for (const piece of message.text ?? []) this.#append(piece);
     this.#n = message.n;
     // The earliest arrival had the least delay, so the smallest difference is the best guess of the run's start on this
     // page's clock, and the clock shown never runs backwards because one message came late.
@@ -78,18 +95,25 @@ export class Store {
   elapsed(now: number): number {
     const run = this.run.value;
     if (!run) return 0;
-    return run.status === "running" ? Math.max(run.elapsed_ms, (this.#frozenAt ?? now) - this.#origin) : run.elapsed_ms;
+    return run.status === "running" ? Math.max(run.elapsed_ms, (this.#frozenAt.value ?? now) - this.#origin) : run.elapsed_ms;
   }
 
-  /** Stops the clock at `now`, because nobody is there any more who could say that the run goes on; null starts it again. */
-  freeze(now: number | null): void {
-    this.#frozenAt = now;
+  /** Stops the clock at `now`, because nobody is there any more who could say that the run goes on. */
+  freeze(now: number): void {
+    this.#frozenAt.value = now;
+    this.lostAt.value = new Date().toISOString();
+    this.version.value += 1;
+  }
+
+  /** Starts the clock again. */
+  thaw(): void {
+    this.#frozenAt.value = this.lostAt.value = null;
     this.version.value += 1;
   }
 
   /** True while bars grow by the clock. */
   get isTicking(): boolean {
-    return this.run.value?.status === "running" && this.#frozenAt === null;
+    return this.run.value?.status === "running" && this.#frozenAt.value === null;
   }
 
   row(span: string): Row | undefined {
@@ -120,12 +144,15 @@ export class Store {
     const open = [span];
     const seen = new Set(open);
     for (let id = open.pop(); id !== undefined; id = open.pop()) {
-      const children = this.children(id).filter((row) => !seen.has(row.span_id));
-      for (const row of children) seen.add(row.span_id);
-      found.push(...children);
-      for (let k = children.length - 1; k >= 0; k -= 1) {
-        const child = children[k] as Row;
-        if (!stops(child)) open.push(child.span_id);
+      const first = found.length;
+      for (const row of this.children(id)) {
+        if (seen.has(row.span_id)) continue;
+        seen.add(row.span_id);
+        found.push(row);
+      }
+      for (let k = found.length - 1; k >= first; k -= 1) {
+        const child = found[k] as Row;
+        if (this.#children.has(child.span_id) && !stops(child)) open.push(child.span_id);
       }
     }
     return found;
@@ -142,14 +169,52 @@ export class Store {
     return row?.span_id ?? span;
   }
 
-  /** Grows whenever something inside the row of a task changes: the key of whatever is cached for it. */
-  revision(owner: string): number {
-    return this.#revisions.get(owner) ?? 0;
+  /** The place of a task among all, in order of first appearance: the same for who saw it come and who came later. */
+  taskNumber(span: string): number {
+    return this.#taskNumbers.get(span) ?? Infinity;
+  }
+
+  /** How often the work of a span's task was begun when that span began: once more each time it was sent back. */
+  draftOf(span: Row): number {
+    if (this.#returns.size === 0) return 1;
+    const owner = this.ownerOf(span.span_id);
+    let draft = 1;
+    for (const id of this.#returns) {
+      const end = this.#rows.get(id)?.end_ms ?? Infinity;
+      if (end <= (span.start_ms ?? Infinity) && this.ownerOf(id) === owner) draft += 1;
+    }
+    return draft;
+  }
+
+  /** How much has changed by now: what `changesSince` is asked with the next time. */
+  get position(): number {
+    return this.#journal.end;
+  }
+
+  /** The spans whose rows changed after a position, some more than once; null where everything may have changed. */
+  changesSince(position: number): readonly string[] | null {
+    return this.#journal.since(position);
   }
 
   keepDetails(details: Details): void {
     this.#keep(details);
     this.version.value += 1;
+  }
+
+  /** Takes in more of a text; a piece that does not follow what is here is dropped. */
+  keepPiece({ span_id, field, from, text }: Piece): void {
+    const key = `${span_id} ${field}`;
+    const known = this.#pieces.get(key);
+    const start = known?.from ?? from;
+    if (known && from !== start + known.text.length) return;
+    this.#pieces.set(key, { from: start, text: (known?.text ?? "") + text });
+    this.version.value += 1;
+  }
+
+  /** A text of the details as far as it is here: what came with them, and the pieces that were asked for. */
+  textOf(span: string, field: string, beginning: string): string {
+    const more = this.#pieces.get(`${span} ${field}`);
+    return more && more.from <= beginning.length ? beginning.slice(0, more.from) + more.text : beginning;
   }
 
   details(span: string): Details | undefined {
@@ -169,28 +234,38 @@ export class Store {
 
   /** What has streamed in of a reply: what the kernel had when it was asked, and what came since this page was there. */
   text(span: string): string {
-    return joinOverlapping(this.details(span)?.output ?? "", this.#text.get(span) ?? "");
+    const streamed = this.#text.get(span);
+    const { output, lengths } = this.details(span) ?? {};
+    if (output == null) return streamed?.text ?? "";
+    // Of a long text that is still being streamed, details have the end.
+    const asked = { start: Math.max(0, (lengths?.output ?? 0) - output.length), text: output };
+    return streamed ? joinPieces(asked, streamed).text : output;
   }
 
-  #append(delta: Delta): void {
-    for (const [span, piece] of delta.text) this.#text.set(span, (this.#text.get(span) ?? "") + piece);
-    this.#textN = delta.n;
+  /** The end of that, as far as this page saw it come. */
+  textTail(span: string, length: number): string {
+    return (this.#text.get(span)?.text ?? this.details(span)?.output ?? "").slice(-length);
+  }
+
+  #append([span, text, start]: TextPiece): void {
+    const known = this.#text.get(span);
+    const piece = { start: start ?? (known ? endOf(known) : 0), text };
+    this.#text.set(span, known ? joinPieces(known, piece) : piece);
   }
 
   #put(row: Row): void {
-    if (!this.#rows.has(row.span_id) && row.parent_id) {
-      const siblings = this.#children.get(row.parent_id);
-      if (siblings) siblings.push(row.span_id);
-      else this.#children.set(row.parent_id, [row.span_id]);
-      // A worker has a row of its own, and the row that it stands below has one worker more.
-      if (row.kind === "task") this.#revise(this.ownerOf(row.parent_id));
+    if (!this.#rows.has(row.span_id)) {
+      // What came before its parent was taken for a row of its own, so that more than this row is another one now.
+      if (this.#children.has(row.span_id)) this.#journal.clear();
+      if (row.parent_id) {
+        const siblings = this.#children.get(row.parent_id);
+        if (siblings) siblings.push(row.span_id);
+        else this.#children.set(row.parent_id, [row.span_id]);
+      }
     }
+    if (row.kind === "task" && !this.#taskNumbers.has(row.span_id)) this.#taskNumbers.set(row.span_id, this.#taskNumbers.size);
+    if (isReturn(row)) this.#returns.add(row.span_id);
     this.#rows.set(row.span_id, row);
-    this.#revise(this.ownerOf(row.span_id));
-  }
-
-  #revise(owner: string): void {
-    this.#revisions.set(owner, this.revision(owner) + 1);
   }
 
   #keep(details: Details): void {
@@ -199,20 +274,25 @@ export class Store {
 
   #forget(): void {
     this.#details.clear();
+    this.#pieces.clear();
     this.#text.clear();
-    this.#textN = -1;
     this.#origin = Infinity;
+    this.selection.clear();
   }
 }
 
-/**
- * Two pieces of one text that may overlap, because the end of the first can be the beginning of the second: it was asked
- * for and came by itself at about the same time. A page that saw the reply begin has all of it in the second.
- */
-export function joinOverlapping(first: string, second: string): string {
-  if (second.startsWith(first)) return second;
-  for (let size = Math.min(first.length, second.length, LONGEST_OVERLAP); size > 0; size -= 1) {
-    if (first.endsWith(second.slice(0, size))) return first + second.slice(size);
-  }
-  return first + second;
+/** A part of a text, and where in the whole it begins. */
+interface Streamed {
+  readonly start: number;
+  readonly text: string;
+}
+
+const endOf = (piece: Streamed): number => piece.start + piece.text.length;
+
+/** Two parts of one text as one; where something is missing between them, the later one. */
+export function joinPieces(one: Streamed, other: Streamed): Streamed {
+  const [first, second] = one.start <= other.start ? [one, other] : [other, one];
+  if (endOf(second) <= endOf(first)) return first;
+  if (second.start > endOf(first)) return second;
+  return { start: first.start, text: first.text + second.text.slice(endOf(first) - second.start) };
 }

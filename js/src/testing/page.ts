@@ -3,20 +3,23 @@
 import { vi } from "vitest";
 import type { Model } from "../entry/anywidget";
 import entry from "../entry/anywidget";
-import { snapshot, wire } from "./runs";
+import { delta, snapshot, wire } from "./runs";
 
 type Act = (...values: never[]) => void;
 
-/** As anywidget does it: one model, and a new proxy of it for each hook. */
+let lastFeed = 0;
+
+/** As anywidget does it: one model, and a new proxy of it for each hook. A hello is answered at once. */
 export class FakeKernel {
-  snapshot: unknown = wire(snapshot());
+  readonly feed = `feed ${(lastFeed += 1)}`;
+  snapshot: Record<string, unknown> | null = wire(snapshot());
   readonly sent: { kind: string; [key: string]: unknown }[] = [];
   readonly acts = new Map<string, Set<Act>>();
 
   proxy(): Model {
     return {
-      get: (name) => (name === "snapshot" ? this.snapshot : undefined),
-      send: (content) => this.sent.push(content as { kind: string }),
+      get: (name) => (name === "feed_id" ? this.feed : undefined),
+      send: (content) => this.#take(content as { kind: string; have?: number }),
       on: (name, act) => this.acts.set(name, (this.acts.get(name) ?? new Set()).add(act)),
       off: (name, act) => this.acts.get(name)?.delete(act),
     };
@@ -24,6 +27,12 @@ export class FakeKernel {
 
   post(content: unknown): void {
     for (const act of this.acts.get("msg:custom") ?? []) act(content as never);
+  }
+
+  #take(message: { kind: string; have?: number }): void {
+    this.sent.push(message);
+    if (message.kind !== "hello" || this.snapshot === null) return;
+    this.post(message.have === -1 ? this.snapshot : delta(message.have as number, message.have as number));
   }
 
   get listeners(): number {
@@ -70,6 +79,9 @@ export class TestPage {
     const due = [...this.frames.values()];
     this.frames.clear();
     for (const act of due) act(performance.now());
+    await vi.advanceTimersByTimeAsync(100);
+    // The drawer may have been asked for: that it is loaded takes a moment, and its effects take another.
+    await import("../details/drawer-root");
     await vi.advanceTimersByTimeAsync(100);
   }
 

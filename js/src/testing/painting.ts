@@ -3,7 +3,7 @@
 import { vi } from "vitest";
 import { ChartPainter } from "../draw/painter";
 import type { Scene } from "../draw/scene";
-import { LayoutBuilder } from "../layout/tracks";
+import { LayoutBuilder } from "../layout/layout-builder";
 import { PALETTES } from "../theme/palette";
 import type { Theme } from "../theme/theme";
 import type { Row } from "../wire/rows";
@@ -17,8 +17,10 @@ const theme: Theme = {
 /** Stands where a canvas context would, and remembers what it was told. A letter is six pixels wide. */
 export class RecordingContext {
   readonly texts: string[] = [];
-  readonly rects: { style: unknown; x: number; w: number }[] = [];
+  readonly rects: { style: unknown; x: number; w: number; h: number }[] = [];
+  readonly places: { text: string; x: number }[] = [];
   readonly dashes: number[][] = [];
+  curves = 0;
   fillStyle: unknown = "";
 
   static context(): { calls: RecordingContext; ctx: CanvasRenderingContext2D } {
@@ -28,9 +30,13 @@ export class RecordingContext {
   }
 
   readonly measureText = (text: string): { width: number } => ({ width: text.length * 6 });
-  readonly fillText = (text: string): void => void this.texts.push(text);
-  readonly fillRect = (x: number, _y: number, w: number): void => void this.rects.push({ style: this.fillStyle, x, w });
+  readonly fillText = (text: string, x: number): void => {
+    this.texts.push(text);
+    this.places.push({ text, x });
+  };
+  readonly fillRect = (x: number, _y: number, w: number, h: number): void => void this.rects.push({ style: this.fillStyle, x, w, h });
   readonly setLineDash = (dash: number[]): void => void this.dashes.push(dash);
+  readonly bezierCurveTo = (): void => void (this.curves += 1);
   readonly createPattern = (): null => null;
 }
 
@@ -45,8 +51,8 @@ export function paint(rows: Row[], more: Partial<Scene> = {}): RecordingContext 
   const { calls, ctx } = RecordingContext.context();
   const layout = new LayoutBuilder().build(stored({ rows, run: run() }), new Set());
   new ChartPainter().paint(ctx, {
-    layout, window: { from: 0, to: 1500 }, width: 1500, height: 600, scrollTop: 0, now: 1000, isRunning: true, isOver: false,
-    selected: null, current: null, hovered: null, theme, ratio: 1, shift: 0, ...more,
+    layout, window: { from: 0, to: 1500 }, width: 1500, height: 600, scrollTop: 0, now: 1000, isRunning: true, lostAt: null, isOver: false,
+    selected: null, selection: new Set(more.selected ? [more.selected] : []), current: null, hovered: null, hoveredRow: null, areArrowsShown: false, isCriticalShown: false, highlighted: null, range: null, tailOf: () => "", theme, ratio: 1, shift: 0, ...more,
   });
   return calls;
 }

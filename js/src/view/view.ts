@@ -1,12 +1,15 @@
 // What one view shows of a store: the window, the selection, what is closed, how far it is scrolled. Views of one run
 // differ only in this. No DOM: the canvas draws it, the chrome reads its signals, keys and pointer call its methods.
 
-import { computed, effect, signal } from "@preact/signals";
-import { isSelectableMark } from "../layout/marks";
+import { computed, effect, type Signal, signal, untracked } from "@preact/signals";
 import * as scale from "../layout/time-scale";
-import { EMPTY, type Layout, LayoutBuilder, type Track } from "../layout/tracks";
+import { isOpen, LayoutBuilder } from "../layout/layout-builder";
+import { EMPTY, type Layout, type Track } from "../layout/tracks";
 import type { Store } from "../store/store";
 import type { Row } from "../wire/rows";
+import { nextProblem } from "../store/problems";
+import { Search } from "./search";
+import { nextInTime, nextRunning, nextSlowest, scrollToRunning, spansOf } from "./walk";
 
 const EDGE_OVER = 20;
 const EDGE_RUNNING = 28;
@@ -14,11 +17,22 @@ const EDGE_GHOSTS = 136;
 
 export class View {
   readonly layout = signal<Layout>(EMPTY);
-  readonly selected = signal<string | null>(null);
+  /** The span that was selected last: its details are shown, and steps begin at it. */
+  readonly selected = computed<string | null>(() => this.store.selection.spans.value.at(-1) ?? null);
+  /** All that is selected. */
+  readonly selectedSpans = computed<ReadonlySet<string>>(() => new Set(this.store.selection.spans.value));
   readonly hovered = signal<string | null>(null);
   readonly isDrawerOpen = signal(false);
   readonly collapsed = signal<ReadonlySet<string>>(new Set());
   readonly follow = signal<scale.FollowMode>("fit");
+  /** Rows that run now are scrolled into sight, until a person scrolls, or selects something. */
+  readonly isFollowingRows = signal(true);
+  readonly isCriticalShown = signal(false);
+  /** Who waits for whom is shown of all rows. */
+  readonly areArrowsShown = signal(false);
+  readonly isTableShown = signal(false);
+  readonly areKeysShown = signal(false);
+  readonly search: Search;
   readonly scrollTop = signal(0);
   /** Pixels of the chart: its width, and the height that rows have below the axis. */
   readonly width = signal(600);
@@ -31,22 +45,63 @@ export class View {
     return this.selected.value === null ? undefined : this.store.row(this.selected.value);
   });
 
+  /** The spans that stand out, while the others are dimmed: what is looked for, or the critical path; null: all alike. */
+  readonly highlighted = computed<ReadonlySet<string> | null>(() => {
+    if (this.search.isActive) return this.search.spans.value;
+    if (!this.isCriticalShown.value) return null;
+    this.store.version.value;
+    const critical = [...this.store.rows()].filter((row) => row.critical);
+    // Which spans those are is known once the run is over.
+    return critical.length > 0 ? new Set(critical.map((row) => row.span_id)) : null;
+  });
+  /** The rows that hold something that stands out; null: all alike. */
+  readonly highlightedRows = computed<ReadonlySet<string> | null>(() => {
+    const spans = this.highlighted.value;
+    return spans && new Set([...spans].map((span) => this.store.ownerOf(span)));
+  });
+
   readonly #layoutBuilder = new LayoutBuilder();
+  /** What was selected here last, or seen here. */
+  #ownSpans: readonly string[] = [];
+
+  /** The stretch of time that a person marked, in milliseconds from the start of the run. */
+  get range(): Signal<scale.TimeWindow | null> {
+    return this.store.selection.range;
+  }
 
   constructor(readonly store: Store, end: AbortSignal) {
+    this.search = new Search(store);
     const stop = effect(() => {
       store.version.value;
       this.layout.value = this.#layoutBuilder.build(store, this.collapsed.value);
     });
-    end.addEventListener("abort", stop);
+    this.#ownSpans = store.selection.spans.value;
+    const stopFollowing = effect(() => {
+      const spans = store.selection.spans.value;
+      untracked(() => this.#followSelection(spans));
+    });
+    end.addEventListener("abort", () => {
+      stop();
+      stopFollowing();
+    });
   }
 
   /** Moves the window along with the run at its age `now`, unless the person took it over. */
   followRun(now: number): void {
-    if (this.follow.value === "fit") this.#show(scale.fitRun(now, this.width.value, this.freePixels));
-    else if (this.follow.value === "now") {
-      this.#show(scale.followEnd(this.window.value, now, this.width.value, this.freePixels));
+    if (this.follow.value === "fit") this.#show(scale.fitRun(this.#extent(now)));
+    else if (this.follow.value === "now") this.#show(scale.followEnd(this.window.value, this.#extent(now)));
+    if (this.isFollowingRows.value && this.store.isTicking) {
+      this.#scrollTo(scrollToRunning(this.layout.value, this.scrollTop.value, this.viewport.value));
     }
+  }
+
+  #extent(now: number): scale.Extent {
+    return { end: now, width: this.width.value, margin: this.freePixels, isOver: this.store.isOver };
+  }
+
+  /** The run's age at this moment, by the clock of this page. */
+  get now(): number {
+    return this.store.elapsed(performance.now());
   }
 
   /** Pixels kept free right of the end: for what has not begun, while it still may. */
@@ -60,27 +115,86 @@ export class View {
     this.follow.value = "fit";
   }
 
-  /** Back to now, at the zoom that the person chose. */
+  /** Back to now, at the zoom that the person chose; of a run that is over, all of it. */
   goLive(): void {
-    this.follow.value = "now";
+    this.follow.value = this.store.isOver ? "fit" : "now";
+    this.isFollowingRows.value = true;
+  }
+
+  /** True while the run goes on without this view. */
+  get isAway(): boolean {
+    const isScrolledAway = !this.isFollowingRows.value && this.layout.value.height > this.viewport.value;
+    return this.store.isTicking && (this.follow.value === "off" || isScrolledAway);
   }
 
   zoom(x: number, factor: number, now: number): void {
-    this.#take(scale.zoom(this.window.value, this.width.value, x, factor, now));
+    this.#take(scale.zoom(this.window.value, x, factor, this.#extent(now)));
   }
 
   pan(pixels: number, now: number): void {
-    this.#take(scale.pan(this.window.value, this.width.value, pixels, now));
+    this.#take(scale.pan(this.window.value, pixels, this.#extent(now)));
   }
 
   /** Fits one span, as a double-click does. */
   focus(row: Row, now: number): void {
     if (row.start_ms == null) return this.fit();
-    this.#take(scale.fitSpan(row.start_ms, row.end_ms ?? now));
+    this.#take(scale.fitSpan(row.start_ms, row.end_ms ?? now, this.#extent(now)));
   }
 
+  /** Fits the selection, or the marked range, or without either the run. */
+  fitSelection(now: number): void {
+    const [row, range] = [this.selectedRow.value, this.range.value];
+    if (row) this.focus(row, now);
+    else if (range) this.fitRange(now);
+    else this.fit();
+  }
+
+  /** Fits the marked range. */
+  fitRange(now: number): void {
+    if (this.range.value) this.#take(scale.within(this.range.value, this.#extent(now)));
+  }
+
+  /** Selects a span in place of what was selected; null: nothing. */
   select(span: string | null): void {
-    this.selected.value = span;
+    this.selectAll(span === null ? [] : [span]);
+  }
+
+  /** Selects a span besides what is selected; one that is, no more. */
+  selectAlso(span: string): void {
+    const { spans } = this.store.selection;
+    this.selectAll(spans.value.includes(span) ? spans.value.filter((one) => one !== span) : [...spans.value, span]);
+  }
+
+  selectAll(spans: readonly string[]): void {
+    this.#ownSpans = spans;
+    this.store.selection.spans.value = spans;
+    if (spans.length > 0) this.isFollowingRows.value = false;
+  }
+
+  /** What another view or the kernel has selected comes into sight here, too. */
+  #followSelection(spans: readonly string[]): void {
+    if (spans === this.#ownSpans) return;
+    this.#ownSpans = spans;
+    if (spans.length === 0) return;
+    this.isFollowingRows.value = false;
+    this.reveal();
+  }
+
+  /** Marks the time between two moments, which may stand in any order, as far as the run goes. */
+  mark(one: number, other: number, now: number): void {
+    const end = this.store.isOver ? now : Math.max(now, 0);
+    const [from, to] = [Math.max(0, Math.min(one, other)), Math.min(end, Math.max(one, other))];
+    this.range.value = to > from ? { from, to } : null;
+  }
+
+  /** Moves one side of the marked range to the selection, or to the edge of the window; the other side stays. */
+  markSide(side: "from" | "to", now: number): void {
+    const row = this.selectedRow.value;
+    const { range, window } = this;
+    const at = side === "from" ? (row?.start_ms ?? window.value.from) : (row?.start_ms != null ? (row.end_ms ?? now) : window.value.to);
+    const other = side === "from" ? (range.value?.to ?? now) : (range.value?.from ?? 0);
+    if (side === "from" ? at < other : at > other) this.mark(at, other, now);
+    else this.mark(at, side === "from" ? now : 0, now);
   }
 
   /** Selects a span from elsewhere (a chip, a link): opens what it is in, scrolls and pans it into sight, opens the drawer. */
@@ -88,15 +202,15 @@ export class View {
     const row = this.store.row(span);
     if (!row) return;
     const owner = this.store.ownerOf(span);
-    for (const around of this.#around(span)) if (around !== owner && this.collapsed.value.has(around)) this.toggle(around);
+    for (const around of this.#around(span)) if (around !== owner && !this.#isOpen(around)) this.toggle(around);
     this.select(span);
     this.isDrawerOpen.value = true;
     this.reveal();
-    const { from, to } = this.window.value;
-    const at = row.start_ms;
-    if (at == null || (at >= from && at <= to)) return;
-    const length = to - from;
-    this.#take({ from: at - length * 0.3, to: at + length * 0.7 });
+  }
+
+  #isOpen(around: string): boolean {
+    const row = this.store.row(around);
+    return row ? isOpen(row, this.collapsed.value) : !this.collapsed.value.has(around);
   }
 
   /** Closes or opens the row of a phase, or of a task that handed work on. */
@@ -104,29 +218,54 @@ export class View {
     const collapsed = new Set(this.collapsed.value);
     if (!collapsed.delete(row)) collapsed.add(row);
     this.collapsed.value = collapsed;
-    this.scroll(this.scrollTop.value);
+    this.keepScroll();
   }
 
+  /** Scrolls as a person does: from then on the rows stay where they are. */
   scroll(top: number): void {
+    if (Math.abs(top - this.scrollTop.value) < 1) return;
+    this.isFollowingRows.value = false;
+    this.#scrollTo(top);
+  }
+
+  /** Keeps the scroll within the rows, after either changed. */
+  keepScroll(): void {
+    this.#scrollTo(this.scrollTop.value);
+  }
+
+  #scrollTo(top: number): void {
     const most = Math.max(0, this.layout.value.height - this.viewport.value);
     this.scrollTop.value = Math.min(Math.max(0, top), most);
   }
 
-  /** Scrolls the track of the selection into sight, if it isn't. */
+  /** Brings the selection into sight, if it isn't: scrolls to its row, and pans to its time. */
   reveal(): void {
     const track = this.selectedTrack;
     if (!track) return;
     const [top, bottom] = [this.scrollTop.value, this.scrollTop.value + this.viewport.value];
-    if (track.y < top) this.scroll(track.y);
-    else if (track.y + track.height > bottom) this.scroll(track.y + track.height - this.viewport.value);
+    if (track.y < top) this.#scrollTo(track.y);
+    else if (track.y + track.height > bottom) this.#scrollTo(Math.min(track.y, track.y + track.height - this.viewport.value));
+    const row = this.selectedRow.value;
+    if (row?.start_ms == null || this.follow.value === "fit") return;
+    this.bring(row.start_ms, row.end_ms ?? this.now);
+  }
+
+  /** Pans so that a stretch of time is in sight, if it isn't. */
+  bring(start: number, stop: number): void {
+    const next = scale.bringIn(this.window.value, start, stop, this.#extent(this.now));
+    if (next !== this.window.value) this.#take(next);
   }
 
   /** The track that holds the selection: its own, or the closed one that it is in. */
   get selectedTrack(): Track | undefined {
-    if (this.selected.value === null) return undefined;
-    const { tracks } = this.layout.value;
-    for (const span of this.#around(this.selected.value)) {
-      const track = tracks.find((candidate) => candidate.id === span);
+    return this.selected.value === null ? undefined : this.trackOf(this.selected.value);
+  }
+
+  /** The track that a span is drawn in. */
+  trackOf(span: string): Track | undefined {
+    const layout = this.layout.value;
+    for (const around of this.#around(span)) {
+      const track = layout.track(around);
       if (track) return track;
     }
     return undefined;
@@ -141,14 +280,57 @@ export class View {
     this.reveal();
   }
 
+  /** Selects the row that stands a page further down or up. */
+  movePage(step: 1 | -1): void {
+    const { tracks } = this.layout.value;
+    const from = this.selectedTrack ?? tracks.find((track) => track.y >= this.scrollTop.value);
+    if (!from) return;
+    const y = from.y + step * Math.max(this.viewport.value - from.height, from.height);
+    const there = tracks.findIndex((track) => track.y + track.height > y);
+    const to = there < 0 ? tracks.length - 1 : there;
+    this.moveRow(to - (this.selectedTrack ? tracks.indexOf(this.selectedTrack) : -1));
+  }
+
   /** Selects the span `step` places away in the selected track, in the order of time; the row itself comes first. */
   moveSpan(step: number): void {
     const track = this.selectedTrack;
     if (!track) return this.moveRow(1);
-    const spans = [track.id, ...track.marks.filter(isSelectableMark).map((mark) => mark.row.span_id)];
+    const spans = spansOf(track);
     const at = spans.indexOf(this.selected.value as string);
-    const next = spans[Math.min(Math.max(at + step, 0), spans.length - 1)];
-    if (next) this.select(next);
+    this.#step(spans[Math.min(Math.max(at + step, 0), spans.length - 1)]);
+  }
+
+  /** Selects the next or the previous span in time, in whatever row it is. */
+  moveInTime(step: 1 | -1): void {
+    this.#step(nextInTime(this.layout.value, this.selected.value, step));
+  }
+
+  /** To the next span that is looked for; while nothing is, to the next error. */
+  goToNext(step: 1 | -1 = 1): void {
+    const next = this.search.isActive ? this.search.next(this.selected.value, step) : nextProblem(this.store, "error", this.selected.value);
+    this.#jump(next);
+  }
+
+  goToSlowest(): void {
+    this.#jump(nextSlowest(this.layout.value, this.selected.value));
+  }
+
+  goToRunning(): void {
+    this.#jump(nextRunning(this.layout.value, this.selectedTrack)?.id);
+  }
+
+  /** As `goTo`, but leaves the drawer as it is. */
+  #jump(span: string | null | undefined): void {
+    const isOpen = this.isDrawerOpen.value;
+    if (!span) return;
+    this.goTo(span);
+    this.isDrawerOpen.value = isOpen;
+  }
+
+  #step(span: string | undefined): void {
+    if (span === undefined) return;
+    this.select(span);
+    this.reveal();
   }
 
   /** The rows that a span is in, innermost first: those of its task, of who handed that on, and of its phase. */

@@ -15,21 +15,23 @@ export interface KindTraits {
   readonly hasTotals: boolean;
   /** True for what views name when they say what goes on right now. */
   readonly isActivity: boolean;
+  /** True for what does something by itself, as long as nothing runs inside it. */
+  readonly isWork: boolean;
 }
 
 const TRAITS = {
-  phase: { title: "Phase", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: false },
-  task: { title: "Task", sign: "▪", isBead: false, isLeaf: false, hasTotals: true, isActivity: false },
-  turn: { title: "Turn", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: false },
-  llm: { title: "Model call", sign: "◆", isBead: false, isLeaf: false, hasTotals: true, isActivity: true },
-  attempt: { title: "Attempt", sign: "◆", isBead: false, isLeaf: true, hasTotals: false, isActivity: false },
-  wait: { title: "Wait", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false },
-  tool: { title: "Tool call", sign: "▪", isBead: false, isLeaf: false, hasTotals: false, isActivity: true },
-  delegation: { title: "Delegation", sign: "▸", isBead: false, isLeaf: false, hasTotals: true, isActivity: false },
-  review: { title: "Review", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: true },
-  guardrail: { title: "Guardrail", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false },
-  memory: { title: "Memory", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false },
-  nested: { title: "Nested run", sign: "▸", isBead: false, isLeaf: false, hasTotals: true, isActivity: false },
+  phase: { title: "Phase", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: false, isWork: false },
+  task: { title: "Task", sign: "▪", isBead: false, isLeaf: false, hasTotals: true, isActivity: false, isWork: false },
+  turn: { title: "Turn", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: false, isWork: false },
+  llm: { title: "Model call", sign: "◆", isBead: false, isLeaf: false, hasTotals: true, isActivity: true, isWork: false },
+  attempt: { title: "Attempt", sign: "◆", isBead: false, isLeaf: true, hasTotals: false, isActivity: false, isWork: true },
+  wait: { title: "Wait", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false, isWork: false },
+  tool: { title: "Tool call", sign: "▪", isBead: false, isLeaf: false, hasTotals: false, isActivity: true, isWork: true },
+  delegation: { title: "Delegation", sign: "▸", isBead: false, isLeaf: false, hasTotals: true, isActivity: false, isWork: false },
+  review: { title: "Review", sign: "", isBead: false, isLeaf: false, hasTotals: true, isActivity: true, isWork: false },
+  guardrail: { title: "Guardrail", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false, isWork: true },
+  memory: { title: "Memory", sign: "", isBead: true, isLeaf: false, hasTotals: false, isActivity: false, isWork: true },
+  nested: { title: "Nested run", sign: "▸", isBead: false, isLeaf: false, hasTotals: true, isActivity: false, isWork: false },
 } as const satisfies Record<string, KindTraits>;
 
 export type KnownKind = keyof typeof TRAITS;

@@ -12,8 +12,18 @@ export interface ToolRequest {
 export interface ChatMessage {
   role: string;
   text: string;
+  /** The name of its text where more of it is asked for. */
+  field?: string | null;
   name?: string | null;
   tool_calls?: ToolRequest[] | null;
+}
+
+/** A text that went from one span to another: as context, as a request, or as the answer to one. */
+export interface Handover {
+  kind: string;
+  from: string;
+  to: string;
+  characters: number;
 }
 
 /** What a span was given and gave: loaded when the span is selected. */
@@ -23,7 +33,25 @@ export interface Details {
   input?: string | null;
   output?: string | null;
   error?: Failure | null;
+  /** How long the texts are of which there is only a part, by field. */
+  lengths?: Readonly<Record<string, number>>;
+  handovers?: readonly Handover[];
 }
+
+/** More of a text that was too long for the details. */
+export interface Piece {
+  span_id: string;
+  field: string;
+  from: number;
+  text: string;
+  length: number;
+}
+
+/** A piece of a text that is being streamed: of which span, the piece, and where in the text it begins. */
+export type TextPiece = readonly [string, string, number?];
+
+/** How many rows of a kind a saved view keeps, and how many there were. */
+export type Kept = readonly [number, number];
 
 export interface Snapshot {
   kind: "snapshot";
@@ -31,6 +59,8 @@ export interface Snapshot {
   run: Run;
   phases: Phase[];
   rows: Row[];
+  /** The ends of the texts that are being streamed. */
+  text?: readonly TextPiece[];
 }
 
 export interface Delta {
@@ -39,7 +69,7 @@ export interface Delta {
   n: number;
   run: Run;
   rows: Row[];
-  text: [string, string][];
+  text: readonly TextPiece[];
 }
 
 /** The content of our MIME type: a snapshot that carries its details, for a page without a kernel. */
@@ -49,13 +79,31 @@ export interface Saved extends Omit<Snapshot, "kind"> {
   saved_at: string | null;
   rows_left_out: number;
   details_left_out: number;
+  /** By kind of span. */
+  kept: Readonly<Record<string, Kept>>;
+}
+
+/** A stretch of time, in milliseconds since the start of the run. */
+export interface TimeRange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What is selected in all views of a run; with the number of a view's own message where it answers that. */
+export interface Selected {
+  spans: readonly string[];
+  range: TimeRange | null;
+  nonce?: number | null;
 }
 
 export type Incoming =
   | Snapshot
   | Delta
   | { kind: "details"; details: Details }
+  | { kind: "piece"; piece: Piece }
   | { kind: "pong"; nonce: number }
+  | { kind: "selection"; selected: Selected }
+  | { kind: "ended" }
   | { kind: "bad"; why: string };
 
 export type Outgoing =
@@ -63,4 +111,6 @@ export type Outgoing =
   | { kind: "ping"; nonce: number }
   | { kind: "stop" }
   | { kind: "review"; span_id: string; verdict: Verdict; text: string }
-  | { kind: "details"; span_id: string };
+  | { kind: "details"; span_id: string }
+  | { kind: "piece"; span_id: string; field: string; from: number }
+  | { kind: "selection"; nonce: number; selection?: readonly string[]; range?: readonly [number, number] | null };

@@ -6,6 +6,8 @@ import type { Row, RunStatus } from "./rows";
 export const isFinal = (status: RunStatus | undefined): boolean =>
   status !== undefined && status !== "pending" && status !== "running";
 
+const LEAST_STARTUP_MS = 50;
+
 /** The agent that tasks without an agent have: plain code does their work. */
 export const HANDLER = "Handler";
 
@@ -15,6 +17,25 @@ export const isHandler = (task: Row): boolean => task.agent == null || task.agen
 export const durationOf = (row: Row): number | null =>
   row.duration_ms ?? (row.start_ms != null && row.end_ms != null ? row.end_ms - row.start_ms : null);
 
+/** How long a model was made ready between the start and the end of a row, which is on no task's clock (E57); 0 where too short to tell. */
+export function startupTimeOf(row: Row): number {
+  if (row.duration_ms == null || row.start_ms == null || row.end_ms == null) return 0;
+  const beside = row.end_ms - row.start_ms - row.duration_ms;
+  return beside < LEAST_STARTUP_MS ? 0 : beside;
+}
+
 export const isError = (row: Row): boolean => row.status === "error";
+
+/** True for what sent the work of its task back: a review, or a guardrail that objected to the output. */
+export const isReturn = (row: Row): boolean => row.review?.decision === "retry" || (row.guardrail === "output" && isError(row));
+
+/** True where the tokens tell something: a handler, which asks no model, has a sum of none. */
+export const hasTokens = (row: Row): boolean => Boolean(row.input_tokens || row.output_tokens);
+
+/** True for a model that is made ready: the kernel tells of it once, beside all tasks (E57). */
+export const isStartup = (row: Row): boolean => row.kind === "wait" && row.wait_kind === "startup";
+
+/** True where the cost tells something: what was free costs 0, and what asks no model, such as a hand-over, has none. */
+export const hasCost = (row: Row): boolean => Boolean(row.cost) || (row.cost != null && hasTokens(row));
 
 export const isTask = (row: Row): boolean => row.kind === "task";

@@ -1,28 +1,17 @@
 // Reads the messages of the kernel, and lets nothing in that later steps could not rely on: they come from another
 // version, a saved file, or a page that somebody else wrote. It must not know what is done with them.
 
-import type { Delta, Details, Incoming, Saved, Snapshot } from "./messages";
+import { type Bytes, readColumns } from "./columns";
+import { isKind, isObject, isOneOf, isRow, type JsonObject } from "./guards";
+import type { Delta, Details, Handover, Incoming, Kept, Piece, Saved, Snapshot, TextPiece, TimeRange } from "./messages";
 import { upgradeRow, upgradeRun } from "./released-versions";
 import {
-  type ActiveSpan, BUDGET_AMOUNTS, type Failure, type Review, type Row, type Run, RUN_AMOUNTS, RUN_COUNTS, RUN_STATUSES,
-  type RunStatus, STATUSES, VERSION,
+  type ActiveSpan, BUDGET_AMOUNTS, type Failure, type Row, type Run, RUN_AMOUNTS, RUN_COUNTS, RUN_STATUSES,
+  type RunStatus, VERSION,
 } from "./rows";
 
-// Any kind: one that this view does not know is shown plainly.
-const isKind = (value: unknown): value is string => typeof value === "string";
-const isStatus = isOneOf(STATUSES);
 const isRunStatus = isOneOf(RUN_STATUSES);
 
-function isOneOf(names: readonly string[]): (value: unknown) => boolean {
-  const known = new Set<unknown>(names);
-  return (value) => known.has(value);
-}
-
-type JsonObject = Record<string, unknown>;
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-const isTime = (value: unknown): boolean => value == null || (typeof value === "number" && Number.isFinite(value));
 const numberOr = <T extends number | null>(value: unknown, otherwise: T): number | T =>
   typeof value === "number" && Number.isFinite(value) ? value : otherwise;
 const textOr = <T extends string | null>(value: unknown, otherwise: T): string | T => (typeof value === "string" ? value : otherwise);
@@ -39,43 +28,38 @@ function numbersOf<Name extends string, T extends number | null>(
   return Object.fromEntries(found) as Record<Name, number | T>;
 }
 
-/** True for a row that every later step can rely on. */
-export function isRow(value: unknown): value is Row {
-  return (
-    isObject(value) &&
-    typeof value.span_id === "string" &&
-    typeof value.name === "string" &&
-    isKind(value.kind) &&
-    isStatus(value.status) &&
-    isTime(value.start_ms) &&
-    isTime(value.end_ms) &&
-    (value.review == null || isReview(value.review))
-  );
-}
-
-function isReview(value: unknown): value is Review {
-  return isObject(value) && typeof value.text === "string" && Array.isArray(value.verdicts) && isTime(value.deadline_ms);
-}
-
-/** Reads any message of the kernel; what is not one comes back as `bad`, with the reason for a person. */
-export function readMessage(value: unknown): Incoming {
+/** Reads any message of the kernel with its buffers; what is not one comes back as `bad`, with the reason for a person. */
+export function readMessage(value: unknown, buffers: readonly Bytes[] = []): Incoming {
   if (!isObject(value)) return { kind: "bad", why: "a message is not an object" };
   switch (value.kind) {
     case "snapshot":
-      return readSnapshot(value) ?? { kind: "bad", why: explainUnreadable(value) };
+      return readSnapshot(value, buffers) ?? { kind: "bad", why: explainUnreadable(value) };
     case "delta":
-      return readDelta(value) ?? { kind: "bad", why: explainUnreadable(value) };
+      return readDelta(value, buffers) ?? { kind: "bad", why: explainUnreadable(value) };
     case "details":
       return typeof value.span_id === "string"
         ? { kind: "details", details: readDetails(value.span_id, value) }
         : { kind: "bad", why: "details without a span" };
+    case "piece":
+      return isPiece(value)
+        ? { kind: "piece", piece: { span_id: value.span_id, field: value.field, from: value.from, text: value.text, length: value.length } }
+        : { kind: "bad", why: "an incomplete piece of a text" };
     case "pong":
       return typeof value.nonce === "number"
         ? { kind: "pong", nonce: value.nonce }
         : { kind: "bad", why: "a pong without its number" };
+    case "selection":
+      return { kind: "selection", selected: { spans: textsOf(value.selection), range: readRange(value.range), nonce: numberOr(value.nonce, null) } };
+    case "ended": // what the cell shows now is for the page, not for the view
+      return { kind: "ended" };
     default:
       return { kind: "bad", why: `a message of unknown kind ${JSON.stringify(value.kind) ?? "(none)"}` };
   }
+}
+
+function readRange(value: unknown): TimeRange | null {
+  const [from, to] = Array.isArray(value) ? [numberOr(value[0], null), numberOr(value[1], null)] : [null, null];
+  return from !== null && to !== null && from < to ? { from, to } : null;
 }
 
 /** Reads the saved MIME payload, or says why it can't be shown. */
@@ -96,7 +80,13 @@ export function readSaved(value: unknown): Saved | { kind: "bad"; why: string } 
     saved_at: textOr(value.saved_at, null),
     rows_left_out: numberOr(value.rows_left_out, 0),
     details_left_out: numberOr(value.details_left_out, 0),
+    kept: readKept(value.kept),
   };
+}
+
+function readKept(value: unknown): Record<string, Kept> {
+  const isKept = (pair: unknown): boolean => Array.isArray(pair) && pair.length === 2 && pair.every((each) => typeof each === "number");
+  return isObject(value) ? (Object.fromEntries(Object.entries(value).filter(([, pair]) => isKept(pair))) as Record<string, Kept>) : {};
 }
 
 function explainUnreadable(value: JsonObject): string {
@@ -104,20 +94,23 @@ function explainUnreadable(value: JsonObject): string {
     return `the trace has version ${JSON.stringify(value.version) ?? "(none)"}, and this view reads versions up to ${VERSION}`;
   }
   if (!isObject(value.run)) return "the message says nothing about the run";
-  if (!Array.isArray(value.rows)) return "the message has no rows";
+  if (!Array.isArray(value.rows) && !Array.isArray(value.columns)) return "the message has no rows";
   return `the ${value.kind === "delta" ? "update" : "trace"} is incomplete`;
 }
 
 const isReadable = (version: unknown): boolean =>
   typeof version === "number" && Number.isInteger(version) && version >= 1 && version <= VERSION;
 
-function readRows(rows: readonly unknown[], run: Run): Row[] {
-  return rows.filter(isRow).map((row) => upgradeRow(row, run));
+/** Rows one by one, as versions 1 and 2 and small updates have them, or column by column. */
+function readRows(value: JsonObject, buffers: readonly Bytes[], run: Run): Row[] | null {
+  if (Array.isArray(value.rows)) return value.rows.filter(isRow).map((row) => upgradeRow(row, run));
+  return readColumns(value, buffers);
 }
 
-function readSnapshot(value: JsonObject): Snapshot | null {
+function readSnapshot(value: JsonObject, buffers: readonly Bytes[] = []): Snapshot | null {
   const run = readRun(value.run);
-  if (!isReadable(value.version) || !run || !Array.isArray(value.rows)) return null;
+  const rows = isReadable(value.version) && run ? readRows(value, buffers, run) : null;
+  if (!run || !rows) return null;
   const phases = Array.isArray(value.phases) ? value.phases.filter(isObject) : [];
   return {
     kind: "snapshot",
@@ -128,24 +121,30 @@ function readSnapshot(value: JsonObject): Snapshot | null {
       span_id: textOr(phase.span_id, ""),
       after: textsOf(phase.after),
     })),
-    rows: readRows(value.rows, run),
+    rows,
+    text: readText(value.text),
   };
 }
 
-function readDelta(value: JsonObject): Delta | null {
+function readText(value: unknown): TextPiece[] {
+  return (Array.isArray(value) ? value : []).filter(
+    (piece): piece is TextPiece =>
+      Array.isArray(piece) && typeof piece[0] === "string" && typeof piece[1] === "string" &&
+      (piece[2] === undefined || (Number.isInteger(piece[2]) && (piece[2] as number) >= 0)),
+  );
+}
+
+function readDelta(value: JsonObject, buffers: readonly Bytes[]): Delta | null {
   const run = readRun(value.run);
-  if (!run || !Array.isArray(value.rows) || typeof value.from !== "number" || typeof value.n !== "number") return null;
-  const text = Array.isArray(value.text) ? value.text : [];
+  const rows = run && readRows(value, buffers, run);
+  if (!run || !rows || typeof value.from !== "number" || typeof value.n !== "number") return null;
   return {
     kind: "delta",
     from: value.from,
     n: value.n,
     run,
-    rows: readRows(value.rows, run),
-    text: text.filter(
-      (pair): pair is [string, string] =>
-        Array.isArray(pair) && typeof pair[0] === "string" && typeof pair[1] === "string",
-    ),
+    rows,
+    text: readText(value.text),
   };
 }
 
@@ -160,6 +159,7 @@ function readRun(found: unknown): Run | null {
     name: textOr(value.name, "ensemble"),
     status: value.status as RunStatus,
     exit_reason: textOr(value.exit_reason, null),
+    sentence: textOr(value.sentence, null),
     phases_now: textsOf(value.phases_now),
     active: Array.isArray(value.active) ? value.active.filter(isActive) : [],
     tokens_complete: value.tokens_complete !== false,
@@ -169,11 +169,23 @@ function readRun(found: unknown): Run | null {
     replayed_from: textOr(value.replayed_from, null),
     warnings: textsOf(value.warnings),
     note: textOr(value.note, null),
+    capture_mode: textOr(value.capture_mode, null),
+    variable: textOr(value.variable, null),
     budget: isObject(value.budget)
       ? { ...numbersOf(value.budget, BUDGET_AMOUNTS, null), currency: textOr(value.budget.currency, currency) } : null,
     waiting: textsOf(value.waiting),
     error: failureOf(value.error),
   };
+}
+
+function isHandover(value: unknown): value is Handover {
+  return isObject(value) && typeof value.kind === "string" && typeof value.from === "string" && typeof value.to === "string"
+    && typeof value.characters === "number";
+}
+
+function isPiece(value: JsonObject): value is JsonObject & Piece {
+  return typeof value.span_id === "string" && typeof value.field === "string" && typeof value.from === "number"
+    && typeof value.text === "string" && typeof value.length === "number";
 }
 
 function isActive(value: unknown): value is ActiveSpan {
@@ -187,6 +199,7 @@ function readDetails(span_id: string, value: JsonObject): Details {
     messages: messages.map((message) => ({
       role: textOr(message.role, "user"),
       text: textOr(message.text, ""),
+      field: textOr(message.field, null),
       name: textOr(message.name, null),
       tool_calls: Array.isArray(message.tool_calls)
         ? message.tool_calls.filter(isObject).map((call) => ({
@@ -199,5 +212,8 @@ function readDetails(span_id: string, value: JsonObject): Details {
     input: textOr(value.input, null),
     output: textOr(value.output, null),
     error: failureOf(value.error),
+    lengths: isObject(value.lengths)
+      ? Object.fromEntries(Object.entries(value.lengths).filter((pair): pair is [string, number] => typeof pair[1] === "number")) : {},
+    handovers: Array.isArray(value.handovers) ? value.handovers.filter(isHandover) : [],
   };
 }

@@ -4,7 +4,7 @@
 import type { Kind } from "./traits";
 
 /** Of all that is declared here. A view reads all versions up to this one. */
-export const VERSION = 2;
+export const VERSION = 3;
 
 export const STATUSES = [
   "pending", "running", "waiting", "ok", "error", "cancelled", "skipped", "interrupted",
@@ -84,6 +84,20 @@ export interface Row {
   description?: string | null;
   /** names of the tasks that it waited for */
   depends_on?: readonly string[] | null;
+  /** of such a task: for how many items it runs */
+  item_count?: number | null;
+  /** why it was reused, or ran all the same; NA where nobody asked */
+  reuse_reason?: string | null;
+  /** what it took in that run: input and output; NA where it was not reused (tokens) */
+  saved_tokens?: number | null;
+  /** the same of its cost, in currency; NA where that is unknown */
+  saved_cost?: number | null;
+  /** the same of its duration (ms) */
+  saved_ms?: number | null;
+  /** names of the tasks whose outputs it was given */
+  context?: readonly string[] | null;
+  /** of a task: length of what it gave (characters) */
+  output_characters?: number | null;
   /** start, since the run started (ms) */
   start_ms?: number | null;
   /** end, since the run started; absent while it runs (ms) */
@@ -138,6 +152,8 @@ export interface Row {
   cost?: number | null;
   /** of the cost: there wherever a cost is */
   currency?: string | null;
+  /** of a task, a call or a review: an earlier run had done it */
+  reused?: boolean | null;
   /** name of the tool */
   tool?: string | null;
   /** of a delegation: role of the worker */
@@ -152,6 +168,10 @@ export interface Row {
   memory?: Memory | null;
   /** what a guardrail looks at: input or output */
   guardrail?: string | null;
+  /** of a turn: the reply before was not of the output type */
+  is_correction?: boolean | null;
+  /** of a task in a view of two runs: how much more it took in the second one, in words */
+  delta?: string | null;
   /** how a task was declared, by the names of its fields, where that differs from the defaults */
   settings?: Readonly<Record<string, string | number | boolean>> | null;
 }
@@ -210,12 +230,14 @@ export interface Failure {
 export interface Run {
   /** unique */
   run_id: string;
-  /** of the ensemble */
+  /** its own, else that of the variable with its output, else the number of its cell */
   name?: string | null;
   /** how the run ended, or stands */
   status: RunStatus;
   /** why it ended */
   exit_reason?: string | null;
+  /** what happened, in one sentence; null before the end */
+  sentence?: string | null;
   /** since the start; of a run that is over, its length (ms) */
   elapsed_ms: number;
   /** tasks of the plan */
@@ -226,6 +248,8 @@ export interface Run {
   tasks_failed: number;
   /** tasks of the plan that were skipped */
   tasks_skipped: number;
+  /** tasks of the plan that were cancelled */
+  tasks_cancelled: number;
   /** names of the phases that run */
   phases_now: readonly string[];
   /** what is at work, the longest running first */
@@ -258,6 +282,10 @@ export interface Run {
   budget?: Budget | null;
   /** a script answered for a model */
   is_scripted: boolean;
+  /** metadata, off, standard or full */
+  capture_mode?: string | null;
+  /** the notebook's variable that has its output */
+  variable?: string | null;
   /** the recording that answered in place of models */
   replayed_from?: string | null;
   /** the latest warnings */
@@ -270,8 +298,8 @@ export interface Run {
 
 // The numbers of a run and of its budget, for who reads them one by one.
 export const RUN_COUNTS = [
-  "elapsed_ms", "tasks_total", "tasks_done", "tasks_failed", "tasks_skipped", "llm_call_count", "tool_call_count",
-  "error_count", "retry_count",
+  "elapsed_ms", "tasks_total", "tasks_done", "tasks_failed", "tasks_skipped", "tasks_cancelled", "llm_call_count",
+  "tool_call_count", "error_count", "retry_count",
 ] as const;
 export const RUN_AMOUNTS = [
   "input_tokens", "cache_read_tokens", "output_tokens", "cost",
@@ -279,3 +307,19 @@ export const RUN_AMOUNTS = [
 export const BUDGET_AMOUNTS = [
   "max_cost", "max_tokens", "max_llm_calls", "cost", "tokens", "llm_calls", "share", "warn_at",
 ] as const;
+
+/** What a column of rows holds. What comes under another name, or holds something else, is left out. */
+export type Holds = "text" | "number" | "flag" | "record";
+export const ROW_COLUMNS = {
+  span_id: "text", parent_id: "text", kind: "text", name: "text", status: "text", phase: "text", task: "text",
+  agent: "text", is_fallback: "flag", description: "text", depends_on: "record", item_count: "number",
+  reuse_reason: "text", saved_tokens: "number", saved_cost: "number", saved_ms: "number", context: "record",
+  output_characters: "number", start_ms: "number", end_ms: "number", duration_ms: "number", lane: "number",
+  critical: "flag", slack_ms: "number", queue_ms: "number", backoff_ms: "number", time_to_first_token_ms: "number",
+  wait_kind: "text", error_type: "text", error_message: "text", reason: "text", attempt: "number",
+  max_attempts: "number", retry_reason: "text", provider: "text", model_requested: "text", model: "text",
+  is_scripted: "flag", finish_reason: "text", input_tokens: "number", cache_read_tokens: "number",
+  output_tokens: "number", reasoning_tokens: "number", cost: "number", currency: "text", reused: "flag",
+  tool: "text", delegate_to: "text", delegation_id: "text", delegation: "record", review: "record",
+  memory: "record", guardrail: "text", is_correction: "flag", delta: "text", settings: "record",
+} as const satisfies Partial<Record<keyof Row, Holds>>;

@@ -9,7 +9,7 @@ export type Kind = KnownKind | (string & {});
 // Own names only: `constructor` is no kind.
 const isKnown = (kind: Kind): kind is KnownKind => Object.hasOwn(KIND_TRAITS, kind);
 
-const UNKNOWN: KindTraits = { title: "", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false };
+const UNKNOWN: KindTraits = { title: "", sign: "", isBead: false, isLeaf: false, hasTotals: false, isActivity: false, isWork: false };
 
 export const traitsOf = (kind: Kind): KindTraits => (isKnown(kind) ? KIND_TRAITS[kind] : UNKNOWN);
 

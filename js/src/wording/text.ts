@@ -32,10 +32,18 @@ export function prettyPrint(value: unknown): string {
   }
 }
 
-/** A reason for waiting in a word that fits between two attempts: `429`, `timeout`. */
+const statusIn = (reason: string | null | undefined): string | undefined => /\b([45]\d\d)\b/.exec(reason ?? "")?.[1];
+
+/** A reason for waiting in a word or two that fit between two attempts: `HTTP 429`, `timeout`. */
 export function shortCause(reason: string | null | undefined): string {
   if (!reason) return "retry";
-  const status = /\b([45]\d\d)\b/.exec(reason);
-  if (status?.[1]) return status[1];
-  return reason.replace(/_/g, " ").slice(0, 24);
+  const status = statusIn(reason);
+  return status ? `HTTP ${status}` : reason.replace(/_/g, " ").slice(0, 24);
+}
+
+/** The same in full: `too many requests (HTTP 429)`. */
+export function fullCause(reason: string | null | undefined): string {
+  const status = statusIn(reason);
+  if (!status) return shortCause(reason);
+  return `${status === "429" ? "too many requests" : status >= "500" ? "server error" : "refused"} (HTTP ${status})`;
 }

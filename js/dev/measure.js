@@ -1,0 +1,163 @@
+// What the built view costs the main thread of this page: `python -m benchmarks timeline` loads it and judges the numbers.
+
+import { crowd } from "./scenario.js";
+
+const FRAMES = 90;
+const BATCHES = 40;
+const BATCH = 200;
+
+/** Makes a view in an empty place; `measure` ends it. */
+async function show(widget, FakeModel, place, snapshot) {
+  const model = new FakeModel();
+  model.snapshot = snapshot;
+  const end = new AbortController();
+  place.replaceChildren();
+  await widget.render({ model, el: place, signal: end.signal });
+  return { model, end, canvas: place.querySelector("canvas") };
+}
+
+/** Until the view listens to the pointer, which it begins to after its first frames. */
+async function settle() {
+  for (let k = 0; k < 5; k += 1) await frame();
+  await new Promise((done) => setTimeout(done, 100));
+}
+
+const frame = () => new Promise((done) => requestAnimationFrame(done));
+
+/** After the frame that has just begun: its scripts, styles, layout and painting are done then. */
+const frameEnd = () => new Promise((done) => {
+  const channel = new MessageChannel();
+  channel.port1.onmessage = () => done(performance.now());
+  channel.port2.postMessage(0);
+});
+
+/** Does something and waits for the frame after it. The mark is how a recording of this page knows one frame from the next. */
+async function markedFrame(act) {
+  performance.mark("frame");
+  act();
+  await frame();
+  await frameEnd();
+}
+
+/** Milliseconds from a snapshot's arrival to the first frame in which the chart has bars. */
+export async function firstPaint(parts, tasks, calls) {
+  const snapshot = crowd(tasks, calls);
+  await frame();
+  const began = performance.now();
+  const { end, canvas } = await show(parts.widget, parts.FakeModel, parts.place, snapshot);
+  const ctx = canvas.getContext("2d");
+  // Bars have a colour; rows and grid, which are all of an empty chart, are grey.
+  const isPainted = () => {
+    if (canvas.width === 0) return false;
+    const { data } = ctx.getImageData(600, 80, 400, 400);
+    for (let k = 0; k < data.length; k += 4) if (data[k + 3] > 0 && (calls === 0 || Math.abs(data[k + 2] - data[k]) > 60)) return true;
+    return false;
+  };
+  let painted = performance.now();
+  for (let k = 0; k < 40 && !isPainted(); k += 1) {
+    await frame();
+    painted = await frameEnd();
+  }
+  end.abort();
+  return painted - began;
+}
+
+/** Where the first bar of the picture stands that is no frame around others. */
+const placeOf = (canvas) => {
+  const bar = canvas.listBars().find(({ shape }) => shape !== "task");
+  return `${bar?.span} ${bar?.x}`;
+};
+
+/** The bars in the picture, without the frames of tasks: those grow by the clock alone, whether or not anything is painted. */
+const listSpans = (canvas) => JSON.stringify(canvas.listBars().filter(({ shape }) => shape !== "task"));
+
+/** Marked frames while a pointer drags the chart to and fro, zoomed in a little, so that most of the run is in the picture. */
+export async function pan(parts, tasks, calls) {
+  const { end, canvas } = await show(parts.widget, parts.FakeModel, parts.place, crowd(tasks, calls));
+  await settle();
+  const box = canvas.getBoundingClientRect();
+  const send = (type, x) => canvas.dispatchEvent(new PointerEvent(type, { clientX: x, clientY: box.top + 100, button: 0, pointerId: 1, bubbles: true }));
+  canvas.setPointerCapture = () => {};
+  canvas.dispatchEvent(new WheelEvent("wheel", { ctrlKey: true, deltaY: -90, clientX: box.left + 300, clientY: box.top + 100, bubbles: true, cancelable: true }));
+  await settle();
+  let x = box.left + 400;
+  let where = placeOf(canvas);
+  send("pointerdown", x);
+  for (let k = 0; k < FRAMES; k += 1) {
+    x += k % 60 < 30 ? -5 : 5;
+    await markedFrame(() => send("pointermove", x));
+    if (k % 30 !== 29) continue;
+    // A picture that stands still costs nothing, and would be a fine result of nothing.
+    if (calls > 0 && placeOf(canvas) === where) throw new Error(`the chart did not move by frame ${k}`);
+    where = placeOf(canvas);
+  }
+  performance.mark("frame");
+  send("pointerup", x);
+  end.abort();
+}
+
+/** The snapshot of a crowd in which nothing but the tasks has begun, and the rest in batches in order of time. */
+function makeLive(tasks, calls) {
+  const whole = crowd(tasks, calls);
+  const run = { ...whole.run, status: "running", tasks_total: tasks, tasks_done: 0, active: [] };
+  const own = whole.rows.filter((row) => row.kind === "task").map((row) => ({ ...row, status: "running", end_ms: null }));
+  const spans = whole.rows.filter((row) => row.kind !== "task").sort((a, b) => a.start_ms - b.start_ms);
+  return { snapshot: { ...whole, run: { ...run, elapsed_ms: 0 }, rows: own }, run, spans };
+}
+
+/** Marked frames while batches of 200 spans over all tasks arrive ten times a second, until the run has them all. */
+export async function live(parts, tasks, calls) {
+  const { snapshot, run, spans } = makeLive(tasks, calls);
+  const { model, end, canvas } = await show(parts.widget, parts.FakeModel, parts.place, snapshot);
+  await settle();
+  let [n, at, due] = [1, 0, performance.now()];
+  for (let k = 0; k < FRAMES || at < spans.length; k += 1) {
+    await markedFrame(() => {
+      if (performance.now() < due || at >= spans.length) return;
+      due += 100;
+      const rows = spans.slice(at, at + BATCH);
+      at += BATCH;
+      model.post({ kind: "delta", from: n, n: n + 1, run: { ...run, elapsed_ms: rows.at(-1).end_ms }, rows, text: [] });
+      n += 1;
+    });
+  }
+  performance.mark("frame");
+  if (canvas.listBars().every(({ shape }) => shape === "task")) throw new Error("no bar of the batches is in the picture");
+  end.abort();
+}
+
+/** Marked frames, each with fold, layout and drawing of 200 changed spans, spread over all tasks of a live run that has all its spans. */
+export async function batch(parts, tasks, calls) {
+  const { snapshot, run, spans } = makeLive(tasks, calls);
+  const { model, end, canvas } = await show(parts.widget, parts.FakeModel, parts.place, { ...snapshot, rows: [...snapshot.rows, ...spans] });
+  await settle();
+  const before = listSpans(canvas);
+  for (let n = 1; n <= BATCHES; n += 1) {
+    // In order of time the tasks take turns, so that the last ones are of all tasks.
+    const rows = spans.slice(-BATCH).map((row) => ({ ...row, end_ms: row.end_ms + n / 10 }));
+    const message = { kind: "delta", from: n, n: n + 1, run: { ...run, elapsed_ms: calls * 100 + n }, rows, text: [] };
+    await markedFrame(() => model.post(message));
+  }
+  performance.mark("frame");
+  if (spans.length > 0 && listSpans(canvas) === before) throw new Error(`the batches changed no bar of ${spans.length}`);
+  end.abort();
+}
+
+/** How many animation frames and timers a view of a finished run asks for in this time, once it has settled. */
+export async function callbacksAtRest(parts, tasks, calls, seconds) {
+  const { end } = await show(parts.widget, parts.FakeModel, parts.place, crowd(tasks, calls));
+  await new Promise((done) => setTimeout(done, 1000));
+  let count = 0;
+  const originals = {};
+  for (const name of ["requestAnimationFrame", "setTimeout", "setInterval"]) {
+    originals[name] = window[name];
+    window[name] = (...values) => {
+      count += 1;
+      return originals[name].apply(window, values);
+    };
+  }
+  await new Promise((done) => originals.setTimeout.call(window, done, seconds * 1000));
+  Object.assign(window, originals);
+  end.abort();
+  return count;
+}

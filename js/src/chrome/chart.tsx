@@ -1,0 +1,123 @@
+// The chart: names on the left, bars on the right, and the edges by which both are resized.
+
+import { effect, signal, type Signal, useComputed } from "@preact/signals";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { ChartCanvas } from "../draw/canvas";
+import { Icon } from "../elements/icon";
+import { useSize } from "../elements/remembered-sizes";
+import { Splitter } from "../elements/splitter";
+import { listenToPointer } from "../input/pointer";
+import { AXIS_HEIGHT } from "../layout/sizes";
+import type { Theme } from "../theme/theme";
+import type { View } from "../view/view";
+import { DeltaChips } from "./delta-chips";
+import { Gutter } from "./gutter";
+import { RangeHandles } from "./range-handles";
+import { SightHint } from "./sight-hint";
+import { SpanTable } from "./span-table";
+import { type Hover, Tooltip } from "./tooltip";
+
+/** Room for the axis and two rows; more only where there is more to see. */
+const LEAST_HEIGHT = AXIS_HEIGHT + 58;
+const LEAST_TABLE_HEIGHT = 230;
+const MOST_HEIGHT = 500;
+const LEAST_GUTTER = 96;
+
+export function Chart({ view, theme, prefix }: { view: View; theme: Signal<Theme>; prefix: string }) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const scrollbar = useRef<HTMLDivElement>(null);
+  const chart = useRef<HTMLDivElement>(null);
+  const hover = useRef(signal<Hover | null>(null)).current;
+  const [wantedHeight, setHeight] = useSize("chart");
+  const [wantedGutter, setGutter] = useSize("gutter");
+  // Before the page is shown, so that there are bars in its first picture.
+  useLayoutEffect(() => {
+    const element = canvas.current as HTMLCanvasElement;
+    const end = new AbortController();
+    const chartCanvas = new ChartCanvas(view, element, theme.value, end.signal);
+    const stopTheming = effect(() => chartCanvas.setTheme(theme.value));
+    listenToPointer(view, element, (hit, x, y) => (hover.value = hit ? { row: hit.row, x, y } : null), end.signal);
+    return () => {
+      stopTheming();
+      end.abort();
+    };
+  }, [view]);
+  // Measuring what stands below costs a layout of the page, which no batch needs that leaves the rows as high as they were.
+  const rows = useComputed(() => view.layout.value.height).value;
+  const isTable = view.isTableShown.value;
+  const least = isTable ? LEAST_TABLE_HEIGHT : LEAST_HEIGHT;
+  const height = Math.min(Math.max(wantedHeight ?? rows + AXIS_HEIGHT + 1, least), MOST_HEIGHT);
+  const isScrolling = rows + AXIS_HEIGHT > height;
+  useEffect(() => effect(() => {
+    const top = view.scrollTop.value;
+    if (scrollbar.current) scrollbar.current.scrollTop = top;
+  }), [view, isScrolling]);
+  const whole = chart.current?.clientWidth ?? 900;
+  const mostGutter = Math.max(LEAST_GUTTER, Math.round(whole * 0.6));
+  const gutter = wantedGutter === null ? gutterOf(chart.current) : Math.min(wantedGutter, mostGutter);
+  return (
+    <>
+      <div ref={chart} class="et-chart" style={{ height: `${height}px`, "--et-gutter": wantedGutter === null ? undefined : `${gutter}px` }}
+        data-scrolls={isScrolling} data-table={isTable}>
+        <Corner view={view} />
+        <Gutter view={view} prefix={prefix} />
+        <div class="et-stage">
+          <canvas ref={canvas} class="et-canvas" aria-hidden="true" />
+          <Emptiness view={view} />
+          <DeltaChips view={view} />
+          <RangeHandles view={view} />
+          <SightHint view={view} />
+          <HoverTip hover={hover} view={view} />
+        </div>
+        {isScrolling && (
+          // A strip with the browser's own scroll bar: rows scroll by it, while the wheel over the chart stays the page's.
+          <div ref={scrollbar} class="et-scrollbar" aria-hidden="true"
+            onScroll={(event) => view.scroll(event.currentTarget.scrollTop)}>
+            <div style={{ height: `${rows}px` }} />
+          </div>
+        )}
+        {!isTable && (
+          <Splitter label="Width of the names" axis="x" size={gutter} least={LEAST_GUTTER} most={mostGutter} resize={setGutter} />
+        )}
+        {isTable && <SpanTable view={view} prefix={prefix} />}
+      </div>
+      <Splitter label="Height of the chart" axis="y" size={height} least={least} most={MOST_HEIGHT} resize={setHeight} />
+    </>
+  );
+}
+
+/** How wide the names are where nobody said so: the style sheet decides by the width of the view. */
+function gutterOf(chart: HTMLElement | null): number {
+  return chart?.querySelector<HTMLElement>(".et-gutter")?.offsetWidth ?? 236;
+}
+
+const HoverTip = ({ hover, view }: { hover: Signal<Hover | null>; view: View }) => <Tooltip hover={hover.value} view={view} />;
+
+/** Over the names: ways to what a person asks for most. */
+function Corner({ view }: { view: View }) {
+  const { store } = view;
+  const isLive = store.isTicking;
+  return (
+    <div class="et-corner">
+      {isLive && (
+        <button class="et-jump" aria-label="Next running row" title="What runs now: show the next" onClick={() => view.goToRunning()}>
+          <Icon name="running" size={13} /><span>Running</span>
+        </button>
+      )}
+      <button class="et-jump" aria-label="Next slowest span" title="The slowest first: show the next" onClick={() => view.goToSlowest()}>
+        <Icon name="clock" size={13} /><span>Slowest</span>
+      </button>
+      {view.isAway && <button class="et-live" title="Follow what runs now (l)" onClick={() => view.goLive()}>Live</button>}
+    </div>
+  );
+}
+
+/** What stands in an empty chart. */
+function Emptiness({ view }: { view: View }) {
+  if (view.layout.value.tracks.length > 0) return null;
+  const { store } = view;
+  const isUnreadable = store.run.value === null && store.fault.value !== null;
+  const text = isUnreadable ? "Nothing to show" : store.run.value === null ? "Waiting for the run to begin"
+    : store.isOver ? "This run had no tasks: write one into the cell, and run it again" : "No tasks yet";
+  return <p class="et-empty">{text}</p>;
+}

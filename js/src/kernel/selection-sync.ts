@@ -1,0 +1,70 @@
+// Keeps the selection of this page and that of the kernel the same (W7). What was changed here last wins over what comes
+// until the kernel has answered it, so that a quick hand never sees its selection jump back.
+
+import { batch, effect } from "@preact/signals";
+import { areSameRanges, areSameSpans, type Selection } from "../store/selection";
+import type { Outgoing, Selected } from "../wire/messages";
+
+/** A drag changes the range with every move: so long is waited between two messages. */
+const APART_MS = 100;
+
+export class SelectionSync {
+  readonly #selection: Selection;
+  readonly #post: (message: Outgoing) => void;
+  /** What the kernel has, as far as it was told or has told. */
+  #known: Pick<Selected, "spans" | "range"> = { spans: [], range: null };
+  /** The number of the message that it has not answered yet: unlike those of other pages. */
+  #awaited: number | null = null;
+  #nonce = Math.floor(Math.random() * 2 ** 40);
+  #timer: ReturnType<typeof setTimeout> | null = null;
+
+  constructor(selection: Selection, post: (message: Outgoing) => void) {
+    this.#selection = selection;
+    this.#post = post;
+    effect(() => this.#tell(selection.spans.value, selection.range.value));
+  }
+
+  /** Takes over what is selected elsewhere. */
+  receive(selected: Selected): void {
+    if (this.#awaited !== null && selected.nonce !== this.#awaited) return;
+    this.#awaited = null;
+    const { spans, range } = this.#selection;
+    const isUntold = !areSameSpans(spans.peek(), this.#known.spans) || !areSameRanges(range.peek(), this.#known.range);
+    this.#known = selected;
+    if (isUntold) return;
+    batch(() => {
+      if (!areSameSpans(spans.peek(), selected.spans)) spans.value = selected.spans;
+      if (!areSameRanges(range.peek(), selected.range)) range.value = selected.range;
+    });
+  }
+
+  /** Says again what was not answered: the line to the kernel was down. */
+  repeat(): void {
+    if (this.#awaited === null) return;
+    const { spans, range } = this.#selection;
+    this.#send({ selection: spans.peek(), range: rangeOnWire(range.peek()) });
+  }
+
+  #tell(spans: Selected["spans"], range: Selected["range"]): void {
+    if (this.#timer !== null) return;
+    const changed = {
+      ...(areSameSpans(spans, this.#known.spans) ? {} : { selection: spans }),
+      ...(areSameRanges(range, this.#known.range) ? {} : { range: rangeOnWire(range) }),
+    };
+    if (Object.keys(changed).length === 0) return;
+    this.#known = { spans, range };
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.#tell(this.#selection.spans.peek(), this.#selection.range.peek());
+    }, APART_MS);
+    this.#send(changed);
+  }
+
+  #send(changed: { selection?: readonly string[]; range?: readonly [number, number] | null }): void {
+    this.#nonce += 1;
+    this.#awaited = this.#nonce;
+    this.#post({ kind: "selection", nonce: this.#nonce, ...changed });
+  }
+}
+
+const rangeOnWire = (range: Selected["range"]): readonly [number, number] | null => range && [range.from, range.to];

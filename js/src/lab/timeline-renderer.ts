@@ -1,0 +1,144 @@
+// The renderer of our MIME type: a saved timeline, and where the kernel knows its run, the live one in its place (W14).
+
+import type { Json, LuminoWidget, MimeBundle, WidgetClass } from "./jupyter";
+import type { PageChannel } from "./page-channel";
+import type { ViewModule } from "./view-module";
+
+export const MIME_TYPE = "application/vnd.ensemble.trace+json";
+
+/** Gives the channel to the kernel that a renderer's notebook has now; null where there is no kernel. */
+export interface ChannelSource {
+  readonly channel: PageChannel | null;
+  /** Calls when the channel is another one, opens or closes. */
+  onChange(act: () => void): () => void;
+}
+
+/** A renderer of our MIME type, as JupyterLab wants it; `load` gets the views. */
+export function rendererClass(Base: WidgetClass, load: () => Promise<ViewModule>): new (source: ChannelSource | null) => LuminoWidget {
+  return class TimelineRenderer extends Base {
+    readonly #source: ChannelSource | null;
+    readonly #place = document.createElement("div");
+    #bundle: MimeBundle = {};
+    #feedId: string | null = null;
+    /** The view that is shown: of a channel, or of what was saved. */
+    #shown: { channel: PageChannel | null; hasRun: () => boolean; end: () => void } | null = null;
+    #module: ViewModule | null = null;
+    #forget: () => void = () => undefined;
+
+    constructor(source: ChannelSource | null) {
+      super();
+      this.#source = source;
+      this.node.replaceChildren(this.#place);
+      if (source) this.#forget = source.onChange(() => this.#choose());
+    }
+
+    async renderModel(model: { readonly data: MimeBundle }): Promise<void> {
+      const data = model.data[MIME_TYPE] as Json | undefined;
+      const feedId = typeof data?.feed_id === "string" ? data.feed_id : null;
+      // The end of a run, or of its kernel, saves a view into the same output: the one that stands there stays (W5).
+      const isSame = this.#shown?.hasRun() && feedId !== null && feedId === this.#feedId;
+      this.#bundle = model.data;
+      if (isSame) return;
+      this.#clear();
+      this.#feedId = feedId;
+      try {
+        await this.#loadViews();
+      } catch {
+        return this.#showText("The timeline could not be loaded; the server did not answer.");
+      }
+      if (!this.isDisposed) this.#choose();
+    }
+
+    async #loadViews(): Promise<void> {
+      if (this.#module) return;
+      const module = await load();
+      if (this.#module) return;
+      this.#module = module;
+      const style = document.createElement("style");
+      style.textContent = module.css;
+      this.node.prepend(style);
+    }
+
+    override dispose(): void {
+      if (this.isDisposed) return;
+      this.#forget();
+      this.#clear();
+      super.dispose();
+    }
+
+    /** What can be shown without a kernel. */
+    get #saved(): unknown {
+      const trace = this.#bundle[MIME_TYPE] as Json | undefined;
+      return trace?.kind === "live" ? trace.saved : trace;
+    }
+
+    get #isLive(): boolean {
+      return (this.#bundle[MIME_TYPE] as Json | undefined)?.kind === "live";
+    }
+
+    get #isConnected(): boolean {
+      return this.#feedId !== null && (this.#source?.channel?.has(this.#feedId) ?? false);
+    }
+
+    /** Shows the live view where the kernel knows the run, else what was saved. */
+    #choose(): void {
+      if (!this.#module) return;
+      const channel = this.#source?.channel ?? null;
+      if (this.#feedId !== null && channel && channel.state === "closed" && channel.closing === "unasked") void channel.open();
+      if (this.#isConnected && channel) {
+        if (this.#shown?.channel !== channel) this.#showLive(channel, this.#feedId as string);
+        return;
+      }
+      if (this.#shown) return; // a view that was live says itself what became of its kernel
+      const isUnsure = this.#feedId !== null && channel?.isUnsure(this.#feedId);
+      if (this.#isLive && isUnsure) this.#showNote("Connecting to the kernel…");
+      else if (this.#saved != null) this.#showSaved();
+      else this.#showRemains();
+    }
+
+    #showLive(channel: PageChannel, feedId: string): void {
+      const module = this.#module as ViewModule;
+      this.#clear();
+      const connection = channel.hold(feedId, module);
+      const end = module.showLive(this.#place, connection);
+      this.#shown = {
+        channel,
+        hasRun: () => connection.store.run.value !== null,
+        end: () => {
+          end();
+          channel.release(feedId);
+        },
+      };
+    }
+
+    #showSaved(): void {
+      this.#clear();
+      const end = (this.#module as ViewModule).showSaved(this.#place, this.#saved);
+      this.#shown = { channel: null, hasRun: () => false, end };
+    }
+
+    /** Of a run whose kernel went before anything was saved there is the text beside it. */
+    #showRemains(): void {
+      this.#showNote("This run is not in the kernel any more, and the notebook was saved before it ended. What it had shown by then:");
+      this.#showText(String(this.#bundle["text/plain"] ?? ""), "pre");
+    }
+
+    #showNote(text: string): void {
+      this.#place.replaceChildren();
+      this.#showText(text);
+    }
+
+    #showText(text: string, tag = "p"): void {
+      const element = document.createElement(tag);
+      element.className = "et-remains";
+      element.textContent = text;
+      this.#place.append(element);
+    }
+
+    #clear(): void {
+      this.#shown?.end();
+      this.#shown = null;
+      this.#place.replaceChildren();
+    }
+  };
+}

@@ -1,0 +1,253 @@
+// Arranges the rows of a store: phases, their tasks, the workers below who handed work to them, to any depth. It looks
+// again only at what changed since it was asked last, so that a batch costs what is in it and not what is in the run.
+
+import type { Store } from "../store/store";
+import { isError, isStartup, isTask } from "../wire/predicates";
+import type { Row } from "../wire/rows";
+import { stateOfMany } from "../wording/labels";
+import { heatOf } from "./heat";
+import { type Mark, markOf } from "./marks";
+import { phaseMarks } from "./phase-marks";
+import { SHAPES } from "./shapes";
+import { LANE_HEIGHT, PAD, PHASE_HEIGHT } from "./sizes";
+import { TaskMarks } from "./task-marks";
+import { Layout, nameKey, type Track } from "./tracks";
+
+/** Where the bars of a closed phase stand: its own line above, model calls and tools pressed together below. */
+const COLLAPSED = { llm: 9, tool: 16, height: 6 };
+/** More tasks than this below a closed row show how busy they were together, and no bars of their own. */
+const MOST_PRESSED = 40;
+/** From so many siblings on, those that are done can be folded into one row. */
+const MANY_SIBLINGS = 100;
+/** The items of a task that runs for more of them than these are folded away, until a person opens their row. */
+const MOST_ITEMS = 12;
+const GIVERS: ReadonlySet<string> = new Set(["delegation", "review", "nested"]);
+
+/** The id of the row that stands for those below a row that are done. */
+export const groupOf = (parent: string): string => `done:${parent}`;
+
+const hasManyItems = (row: Row): boolean => (row.item_count ?? 0) > MOST_ITEMS;
+
+/** Whether what is below a row is shown; `toggled` are the rows that a person has closed, or opened where many items are. */
+export const isOpen = (row: Row, toggled: ReadonlySet<string>): boolean => toggled.has(row.span_id) === hasManyItems(row);
+
+/** Keeps what did not change from one arrangement of a store's rows to the next. */
+export class LayoutBuilder {
+  #store: Store | null = null;
+  #position = -1;
+  #tasks = new Map<string, TaskMarks>();
+  #roots = new Set<string>();
+  #done = new Set<string>();
+  #named = new Map<string, Row>();
+  readonly #startups = new Set<string>();
+  #kept = new Map<string, Track>();
+  #tracks: Track[] = [];
+  #collapsed: ReadonlySet<string> = new Set();
+  #y = 0;
+
+  build(store: Store, collapsed: ReadonlySet<string>): Layout {
+    this.#catchUp(store);
+    const kept = new Map<string, Track>();
+    for (const track of this.#tracks) kept.set(track.id, track);
+    this.#kept = kept;
+    this.#tracks = [];
+    this.#collapsed = collapsed;
+    this.#y = 0;
+    this.#addSiblings(null, this.#listRoots(store), 0, (row, depth) =>
+      row.kind === "phase" ? this.#addPhase(store, row, depth, null, null) : this.#addTask(store, row, depth, null));
+    return new Layout(this.#tracks, this.#y, this.#done, this.#named);
+  }
+
+  // --- What changed ---------------------------------------------------------------------------------------------------
+
+  #catchUp(store: Store): void {
+    const changes = store === this.#store ? store.changesSince(this.#position) : null;
+    this.#store = store;
+    this.#position = store.position;
+    if (changes === null) {
+      this.#tasks.clear();
+      this.#roots.clear();
+      this.#startups.clear();
+      this.#done = new Set();
+      this.#named = new Map();
+      for (const row of store.rows()) this.#note(store, row);
+      return;
+    }
+    const byOwner = new Map<string, Set<string>>();
+    const add = (owner: string, span: string): void => {
+      const spans = byOwner.get(owner);
+      if (spans) spans.add(span);
+      else byOwner.set(owner, new Set([span]));
+    };
+    for (const span of new Set(changes)) {
+      const row = store.row(span);
+      if (!row) continue;
+      this.#note(store, row);
+      add(store.ownerOf(span), span);
+      // The row above has one worker more.
+      if (isTask(row)) add(rowAbove(store, row), span);
+    }
+    // A startup stands in the rows of all that wait for it.
+    if ([...byOwner.keys()].some((owner) => this.#startups.has(owner))) for (const task of this.#tasks.keys()) add(task, task);
+    for (const [owner, spans] of byOwner) this.#tasks.get(owner)?.update(spans);
+  }
+
+  #note(store: Store, row: Row): void {
+    const parent = row.parent_id == null ? undefined : store.row(row.parent_id);
+    if (!parent) this.#roots.add(row.span_id);
+    if (!parent && isStartup(row)) this.#startups.add(row.span_id);
+    if (!isTask(row) && row.kind !== "phase") return;
+    if (parent && parent.kind !== "phase") return;
+    this.#named.set(nameKey(row.kind, row.name), row);
+    if (row.status === "ok") this.#done.add(row.name);
+    else this.#done.delete(row.name);
+  }
+
+  /** Phases and loose tasks in the order of the plan; a span whose parent is unknown stands as a row of its own. */
+  #listRoots(store: Store): Row[] {
+    const planned = new Set(store.phases.value.map((phase) => phase.span_id));
+    const rows = [...planned, ...this.#roots].map((span) => store.row(span)).filter((row) => row !== undefined);
+    const unique = [...new Set(rows)];
+    return [...unique.filter((row) => row.kind === "phase"), ...unique.filter((row) => row.kind !== "phase")];
+  }
+
+  #task(store: Store, span: string): TaskMarks {
+    let task = this.#tasks.get(span);
+    if (!task) this.#tasks.set(span, (task = new TaskMarks(store, span, this.#startups)));
+    return task;
+  }
+
+  // --- Rows -----------------------------------------------------------------------------------------------------------
+
+  #addPhase(store: Store, row: Row, depth: number, parent: string | null, giver: string | null): void {
+    const children = store.children(row.span_id);
+    const reviews = children.filter((child) => child.kind === "review");
+    const tasks = children.filter((child) => child.kind !== "review");
+    const reviewers = reviews.flatMap((review) =>
+      tasksBelow(store, review.span_id).map((task) => ({ task, review: review.span_id })));
+    const isExpanded = !this.#collapsed.has(row.span_id);
+    const own = phaseMarks(row, reviews);
+    const all = isExpanded ? [] : [...tasks, ...reviewers.map(({ task }) => task)];
+    const isHot = all.length > MOST_PRESSED;
+    this.#add({
+      id: row.span_id, row, kind: "phase", depth, isWorker: false, isExpanded, hasChildren: tasks.length > 0, height: PHASE_HEIGHT,
+      heat: isHot ? heatOf(all) : null, errors: this.#errorsIn(store, tasks), parent, giver,
+    }, { marks: isExpanded || isHot ? own : this.#press(store, row, own, all) });
+    if (!isExpanded) return;
+    this.#addSiblings(row.span_id, tasks, depth + 1, (task, inner) => this.#addTask(store, task, inner, row.span_id, giver));
+    for (const { task, review } of reviewers) this.#addTask(store, task, depth + 1, row.span_id, review);
+  }
+
+  #addTask(store: Store, row: Row, depth: number, parent: string | null, giver: string | null = null): void {
+    const task = this.#task(store, row.span_id);
+    const { lanes, errors, workers } = task;
+    const isExpanded = workers.length > 0 && isOpen(row, this.#collapsed);
+    const below = workers.map((span) => store.row(span) as Row);
+    const heat = hasManyItems(row) && !isExpanded ? heatOf(below) : null;
+    this.#add({
+      id: row.span_id, row, kind: "task", depth, isWorker: giver !== null, isExpanded, hasChildren: workers.length > 0, heat,
+      height: lanes * LANE_HEIGHT + 2 * PAD, errors: isExpanded ? errors : errors + this.#errorsIn(store, below), parent, giver,
+    }, task);
+    if (!isExpanded) return;
+    // The tasks of a nested run stand in its phases.
+    const rows = [...new Set(below.map((worker) => phaseAround(store, worker) ?? worker))];
+    this.#addSiblings(row.span_id, rows, depth + 1, (each, inner) => {
+      const by = giverOf(store, each) ?? row.span_id;
+      if (each.kind === "phase") this.#addPhase(store, each, inner, row.span_id, by);
+      else this.#addTask(store, each, inner, row.span_id, by);
+    });
+  }
+
+  /** Rows below a row, or the outermost ones; where they are many, those that are done can be folded away together. */
+  #addSiblings(parent: string | null, rows: readonly Row[], depth: number, add: (row: Row, depth: number) => void): void {
+    if (rows.length < MANY_SIBLINGS) {
+      for (const row of rows) add(row, depth);
+      return;
+    }
+    const id = groupOf(parent ?? "");
+    const done = rows.filter((row) => row.status === "ok");
+    const isExpanded = !this.#collapsed.has(id);
+    const row: Row = { span_id: id, kind: "group", ...stateOfMany(rows.map((each) => each.status)), parent_id: parent };
+    this.#add({
+      id, row, kind: "group", depth, isWorker: false, isExpanded, hasChildren: true, height: PHASE_HEIGHT,
+      heat: heatOf(isExpanded ? rows : done), errors: 0, parent, giver: null,
+    }, { marks: [] });
+    for (const each of rows) if (isExpanded || each.status !== "ok") add(each, depth);
+  }
+
+  /** Adds a row below the last one; the very row of last time where it would be the same. */
+  #add(made: Omit<Track, "y" | "marks" | "revision">, source: { readonly marks: readonly Mark[]; readonly revision?: object }): void {
+    const kept = this.#kept.get(made.id);
+    const track: Track = { ...made, y: this.#y, revision: source.revision ?? source, get marks() { return source.marks; } };
+    // What is not compared follows from the id.
+    const isSame = kept !== undefined && kept.row === track.row && kept.revision === track.revision && kept.y === track.y && kept.height === track.height
+      && kept.errors === track.errors && kept.heat === track.heat && kept.isExpanded === track.isExpanded && kept.hasChildren === track.hasChildren
+      && kept.parent === track.parent && kept.giver === track.giver && kept.depth === track.depth;
+    this.#tracks.push(isSame ? kept : track);
+    this.#y += track.height;
+  }
+
+  /** Errors in tasks, and in the workers below them. */
+  #errorsIn(store: Store, tasks: readonly Row[]): number {
+    let sum = 0;
+    for (const row of tasks) {
+      const task = this.#task(store, row.span_id);
+      sum += task.errors;
+      if (task.workers.length) sum += this.#errorsIn(store, task.workers.map((span) => store.row(span) as Row));
+    }
+    return sum;
+  }
+
+  /** The bars of all tasks pressed into the row of their closed phase; errors come last, so that nothing covers them. */
+  #press(store: Store, row: Row, own: readonly Mark[], tasks: readonly Row[]): readonly Mark[] {
+    if (row.start_ms == null) return own;
+    const pressed = this.#marksIn(store, tasks).flatMap(compress).sort((a, b) => a.from - b.from);
+    const frame = markOf(row, "phase", 0, COLLAPSED.llm);
+    return [frame, ...pressed.filter((mark) => !isError(mark.row)), ...pressed.filter((mark) => isError(mark.row))];
+  }
+
+  /** Of tasks, and of the workers below them. */
+  #marksIn(store: Store, tasks: readonly Row[]): Mark[] {
+    return tasks.flatMap((row) => {
+      const { marks, workers } = this.#task(store, row.span_id);
+      return [...marks, ...this.#marksIn(store, workers.map((span) => store.row(span) as Row))];
+    });
+  }
+}
+
+/** The outermost tasks below a span, in order of appearance. */
+const tasksBelow = (store: Store, span: string): Row[] =>
+  store.descendants(span, isTask).filter(isTask).sort((a, b) => store.taskNumber(a.span_id) - store.taskNumber(b.span_id));
+
+function compress(mark: Mark): Mark[] {
+  const { height } = COLLAPSED;
+  const { collapsed } = SHAPES[mark.shape];
+  return collapsed === null ? [] : [{ ...mark, top: collapsed === "upper" ? COLLAPSED.llm : COLLAPSED.tool, height }];
+}
+
+/** The row of a task below which another one stands: of the task around it, or as far up as is known. */
+function rowAbove(store: Store, task: Row): string {
+  let above = task;
+  do above = store.row(above.parent_id ?? "") ?? above;
+  while (!isTask(above) && store.row(above.parent_id ?? ""));
+  return above.span_id;
+}
+
+/** The outermost phase between a task and the one that began its run. */
+function phaseAround(store: Store, task: Row): Row | undefined {
+  let found: Row | undefined;
+  for (let at = store.row(task.parent_id ?? ""); at && at.kind !== "task"; at = store.row(at.parent_id ?? "")) {
+    if (at.kind === "phase") found = at;
+  }
+  return found;
+}
+
+/** By what a worker's row was handed on, or a phase of a nested run: between the two may be that run. */
+function giverOf(store: Store, worker: Row): string | null {
+  for (let at = worker.parent_id; at; at = store.row(at)?.parent_id) {
+    const kind = store.row(at)?.kind;
+    if (kind === undefined || kind === "task") return null;
+    if (GIVERS.has(kind)) return at;
+  }
+  return null;
+}

@@ -1,0 +1,179 @@
+// The marks in the row of one task, kept up to date call by call: what a batch changed is made anew, the rest stays. They are
+// made when somebody asks for them, which is never done for most rows of a large run. It must not know what stands above or
+// below that row.
+
+import type { Store } from "../store/store";
+import { isError, isTask } from "../wire/predicates";
+import type { Row } from "../wire/rows";
+import { traitsOf } from "../wire/traits";
+import { CALL_TOP, laneOf, type Mark, marksOf, taskMark } from "./marks";
+import { mayBeginAnew, notches } from "./notches";
+import { SHAPES } from "./shapes";
+import { LANE_HEIGHT, PAD } from "./sizes";
+import { startupMarks } from "./startup-marks";
+
+const LEAST_QUEUE_MS = 10;
+
+/** What is in the row of a task, and what stands below it. */
+export class TaskMarks {
+  /** How many errors arose here. */
+  errors = 0;
+  /** Another one whenever the marks may be others. */
+  revision: object = {};
+  /** The tasks that were handed on from here, in order of appearance: each has a row of its own, below this one. */
+  readonly workers: string[] = [];
+
+  #marks: readonly Mark[] = [];
+  #lanes = 1;
+  #calls: Mark[] = [];
+  /** What the marks do not show yet. */
+  readonly #changed = new Set<string>();
+  #isUpToDate = false;
+  /** No mark can be in another lane than the first. */
+  #hasOneLane = true;
+  /** By the span that the marks were made from; an attempt's are made from its call. */
+  readonly #made = new Map<string, readonly Mark[]>();
+  /** How many marks each lane has, and how many of all are no beads. */
+  readonly #inLane: number[] = [];
+  #bars = 0;
+  readonly #failed = new Set<string>();
+  readonly #anew = new Map<string, Row>();
+  #lastTurn = -Infinity;
+
+  /** `startups`: of the run, as it goes on. */
+  constructor(readonly store: Store, readonly id: string, readonly startups: ReadonlySet<string>) {
+    for (const row of store.descendants(id, isTask)) this.#take(row);
+    this.workers.sort((a, b) => store.taskNumber(a) - store.taskNumber(b));
+    this.#note();
+  }
+
+  get marks(): readonly Mark[] {
+    if (!this.#isUpToDate) this.#catchUp();
+    return this.#marks;
+  }
+
+  get lanes(): number {
+    if (!this.#hasOneLane && !this.#isUpToDate) this.#catchUp();
+    return this.#lanes;
+  }
+
+  /** Takes in that these spans, which are the task or in it, are new or changed. */
+  update(spans: Iterable<string>): void {
+    for (const span of spans) {
+      const row = this.store.row(span);
+      if (row && span !== this.id) this.#take(row);
+    }
+    this.#note();
+  }
+
+  #take(row: Row): void {
+    const { span_id } = row;
+    if (isTask(row)) {
+      if (!this.workers.includes(span_id)) this.workers.push(span_id);
+      return;
+    }
+    // The phases of a nested run have rows of their own, with the reviews that look at them.
+    if (this.store.ownerOf(span_id) !== this.id) return;
+    if (isError(row) && !traitsOf(row.kind).isLeaf) this.#failed.add(span_id);
+    else this.#failed.delete(span_id);
+    if (row.lane) this.#hasOneLane = false;
+    this.#changed.add(span_id);
+  }
+
+  #note(): void {
+    this.errors = this.#countErrors(this.store.row(this.id) as Row);
+    this.revision = {};
+    this.#isUpToDate = false;
+  }
+
+  /** Makes the marks of what changed since they were asked for last. */
+  #catchUp(): void {
+    const stale = new Set<string>();
+    for (const span of this.#changed) {
+      const row = this.store.row(span) as Row;
+      stale.add(span);
+      if (mayBeginAnew(row)) this.#anew.set(span, row);
+      if (row.kind === "turn" && !row.is_fallback) this.#lastTurn = Math.max(this.#lastTurn, row.start_ms ?? -Infinity);
+      const parent = row.parent_id == null ? undefined : this.store.row(row.parent_id);
+      if (parent && parent.span_id !== this.id && (parent.kind === "llm" || parent.kind === "tool")) stale.add(parent.span_id);
+      // A call is named by what its reply asked for.
+      const turn = parent?.kind === "tool" ? this.store.row(parent.parent_id ?? "") : parent;
+      if (turn?.kind !== "turn" || row.kind === "llm") continue;
+      for (const call of this.store.children(turn.span_id)) if (call.kind === "llm") stale.add(call.span_id);
+    }
+    this.#changed.clear();
+    if (stale.size) this.#remake(stale);
+    this.#finish();
+    this.#isUpToDate = true;
+  }
+
+  /** Puts the marks of these spans where they belong now: each costs a search, however many others there are. */
+  #remake(stale: ReadonlySet<string>): void {
+    // Those who have the old array, such as the picture of it, may keep it.
+    this.#calls = this.#calls.slice();
+    for (const span of stale) {
+      for (const mark of this.#made.get(span) ?? []) this.#calls.splice(this.#calls.indexOf(mark, this.#placeOf(mark.from)), 1);
+      this.#count(this.#made.get(span) ?? [], -1);
+      const row = this.store.row(span) as Row;
+      const lane = laneOf(this.store, row);
+      const made = row.start_ms == null ? [] : marksOf(this.store, row, PAD + lane * LANE_HEIGHT);
+      for (const mark of made) this.#calls.splice(this.#placeOf(mark.from, true), 0, mark);
+      this.#count(made, 1);
+      this.#made.set(span, made);
+    }
+    this.#lanes = this.#inLane.length;
+    while (this.#lanes > 1 && !this.#inLane[this.#lanes - 1]) this.#lanes -= 1;
+    this.#lanes = Math.max(this.#lanes, 1);
+  }
+
+  /** Where the marks begin that begin at a moment or later, or `isAfter` it. */
+  #placeOf(ms: number, isAfter = false): number {
+    let [low, high] = [0, this.#calls.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const { from } = this.#calls[middle] as Mark;
+      if (from < ms || (isAfter && from === ms)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  #count(marks: readonly Mark[], by: 1 | -1): void {
+    for (const { shape, top } of marks) {
+      if (!SHAPES[shape].isBead) this.#bars += by;
+      const lane = Math.floor((top - PAD) / LANE_HEIGHT);
+      this.#inLane[lane] = (this.#inLane[lane] ?? 0) + by;
+    }
+  }
+
+  #finish(): void {
+    const task = this.store.row(this.id) as Row;
+    const own = taskMark(task, this.#bars > 0, this.#lanes);
+    const waits = this.#waits(task);
+    const anew = notches([...this.#anew.values()], this.#lastTurn, this.#lanes * LANE_HEIGHT + 2 * PAD);
+    const more = [...anew, ...waits];
+    const inside = more.length ? [...this.#calls, ...more].sort((a, b) => a.from - b.from) : this.#calls;
+    this.#marks = own ? [own, ...inside] : inside;
+  }
+
+  /** What held the task up before and between its calls: no free place, and models that were made ready. */
+  #waits(task: Row): Mark[] {
+    const startups = isTask(task) ? [...this.startups].map((span) => this.store.row(span)).filter((row) => row !== undefined) : [];
+    const waits = startups.length ? startupMarks(task, this.#calls, startups) : [];
+    const queue_ms = task.queue_ms ?? 0;
+    if (task.start_ms == null || queue_ms < LEAST_QUEUE_MS) return waits;
+    return [{ row: task, shape: "queue", from: task.start_ms - queue_ms, to: task.start_ms, ...CALL_TOP }, ...waits];
+  }
+
+  /** A span that failed because of one inside it is not counted again. */
+  #countErrors(task: Row): number {
+    if (this.#failed.size === 0) return Number(isError(task));
+    const around = new Set<string>();
+    for (const span of this.#failed) {
+      for (let at = this.store.row(span)?.parent_id; at && at !== this.id && !around.has(at); at = this.store.row(at)?.parent_id) around.add(at);
+    }
+    let count = 0;
+    for (const span of this.#failed) if (!around.has(span)) count += 1;
+    return count;
+  }
+}

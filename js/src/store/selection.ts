@@ -1,0 +1,26 @@
+// What is selected of a run, in all views of it and in the kernel: spans, and a stretch of time (W7). No DOM.
+
+import { signal } from "@preact/signals";
+import type { TimeRange } from "../wire/messages";
+
+export class Selection {
+  /** The ids of the spans in the order in which they were selected: the last one is that whose details are shown. */
+  readonly spans = signal<readonly string[]>([]);
+  /** In milliseconds since the start of the run. */
+  readonly range = signal<TimeRange | null>(null);
+
+  get isEmpty(): boolean {
+    return this.spans.value.length === 0 && this.range.value === null;
+  }
+
+  clear(): void {
+    if (this.spans.value.length > 0) this.spans.value = [];
+    this.range.value = null;
+  }
+}
+
+export const areSameSpans = (one: readonly string[], other: readonly string[]): boolean =>
+  one.length === other.length && one.every((span, k) => span === other[k]);
+
+export const areSameRanges = (one: TimeRange | null, other: TimeRange | null): boolean =>
+  one === other || (one !== null && other !== null && one.from === other.from && one.to === other.to);
