@@ -5,10 +5,15 @@ its tests.
 """
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from ensemble_notebook.trace.store import table_keeper
+from ensemble_notebook.trace.store.run_store import RunStore
 
 # No deadline: two busy cores make any single example slow, and a slow example is no fault of the rule it checks.
 settings.register_profile("local", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -18,18 +23,27 @@ settings.register_profile("ci", settings.get_profile("local"), derandomize=True,
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=5)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+# No test fills the store of whoever runs it. Tests of the store ask for the fixture `store_path`.
+os.environ["ENSEMBLE_NOTEBOOK_STORE"] = "off"
+
 # What a test needs is seen from what it uses, so that a new one lands in the right class by itself. `make quick` leaves
 # these out, and those that are marked as slow by hand.
 NEEDS_BY_PACKAGE: Final = {"jupyter_client": "kernel", "nbclient": "kernel", "pexpect": "kernel"}
 NEEDS_BY_FIXTURE: Final = {"browser": "browser", "fetched": "weights", "checkout": "slow"}
+# A browser or a kernel is many processes, any of which a machine may starve. A test of one that fails is run once more,
+# and the summary names it: what passes the second time depends on the machine, and is to be mended.
+RUN_AGAIN: Final = {"kernel", "browser"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with what it needs: a kernel, a browser, the local model's weights, or time."""
     for item in items:
         if isinstance(item, pytest.Function):
-            for need in find_needs(item):
+            needs = find_needs(item)
+            for need in needs:
                 item.add_marker(need)
+            if needs & RUN_AGAIN:
+                item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def find_needs(test: pytest.Function) -> set[str]:
@@ -40,3 +54,15 @@ def find_needs(test: pytest.Function) -> set[str]:
     }
     needs = {NEEDS_BY_PACKAGE[package] for package in packages & NEEDS_BY_PACKAGE.keys()}
     return needs | {NEEDS_BY_FIXTURE[name] for name in NEEDS_BY_FIXTURE.keys() & set(test.fixturenames)}
+
+
+@pytest.fixture
+def store_path(monkeypatch, tmp_path) -> Iterator[Path]:
+    """The file of a run store of this test's own, where runs are remembered; not there yet."""
+    path = tmp_path / "runs" / "runs.db"
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", str(path))
+    # Nothing is written behind the back of a test; those of what is kept in quiet times have it begin at once.
+    monkeypatch.setattr(table_keeper, "QUIET_S", 3600.0)
+    yield path
+    if (keeper := RunStore.open(path)._keeper) is not None:
+        keeper.stop()

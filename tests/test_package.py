@@ -25,32 +25,35 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DIST = f"ensemble_notebook-{PROJECT['version']}"
 CARRIED = (
     "ensemble_notebook/__init__.pyi",
+    "ensemble_notebook/ensemble-cell.schema.json",
     "ensemble_notebook/py.typed",
     "ensemble_notebook/jupyter-config/ipython_config.lazy_magics.json",
     "ensemble_notebook/notebooks/01-first-ensemble.ipynb",
+    "ensemble_notebook/static/details.js",
     "ensemble_notebook/static/timeline.css",
 )
 
 # What `from ensemble_notebook import ...` gives. A name that goes or comes is a line in the changelog.
 PUBLIC_NAMES = """
-AbsentObjectError Agent AgentExecutionError AgentTool Budget BudgetExceededError BudgetWarning CaptureMode
+AbsentObjectError Agent AgentExecutionError AgentTool Budget BudgetExceededError BudgetWarning CaptureMode ChatMessage
 CircularDependencyError Condition ConstraintViolationError CostConfiguration CostEstimate DeadlineExceededError
 DelegationCompleted DelegationContext DelegationFailed DelegationPolicy DelegationPolicyResult DelegationPriority
 DelegationRequest DelegationResponse DelegationStarted DelegationStatus DelegationTrace Ensemble EnsembleError
-EnsembleOutput EntityMemory ErrorStrategy Event ExecutionPlan ExecutionTrace ExitReason Fail Failure FallbackFailedError
-GuardrailEnded GuardrailResult GuardrailStarted GuardrailViolationError HierarchicalConstraints InMemoryStore
-JsonTraceExporter LlmAttemptEnded LlmAttemptStarted LlmCallCompleted LlmCallFailed LlmCallRetried LlmCallStarted
-LlmInteraction LlmToken ManagedTask ManagerPrompt MaxIterationsExceededError MemoryEnded MemoryEntry MemoryStarted
-MemoryStore Metrics NestedRunEnded NestedRunStarted Noted OnExhausted OnTimeout OutputParsingError
-ParallelExecutionError Phase PhaseEnded
-PhaseExecutionError PhaseRetried PhaseReview PhaseSkipped PhaseStarted PhaseStatus PhaseTrace PlanMade
+EnsembleOutput EntityMemory ErrorStrategy Event ExecutionPlan ExecutionTrace ExitReason Fail Failure
+FallbackFailedError GuardrailEnded GuardrailResult GuardrailStarted GuardrailViolationError HierarchicalConstraints
+InMemoryStore ItemsFailedError ItemsListed JsonTraceExporter LlmAttemptEnded LlmAttemptStarted LlmCallCompleted
+LlmCallFailed LlmCallRetried LlmCallStarted LlmInteraction LlmToken ManagedTask ManagerPrompt MapResult
+MaxIterationsExceededError MemoryEnded MemoryEntry MemoryStarted MemoryStore Metrics MissingPackageError
+NestedRunEnded NestedRunStarted Noted OnExhausted OnTimeout OutputParsingError ParallelExecutionError Phase PhaseEnded
+PhaseExecutionError PhaseRetried PhaseReview PhaseSkipped PhaseStarted PhaseStatus PhaseTrace PlanMade Prediction
 PromptTemplateError RateLimit RateLimitTimeoutError RateLimitWaited ReplayError Reply Review ReviewAnswered
-ReviewDecision ReviewPolicy ReviewRejectedError ReviewRequest ReviewRequested ReviewTimeoutError ReviewTiming RunEnded
-RunHandle RunInterrupted RunStarted RunStatus ScriptedChatModel Skipped SpanStatus Spending SqliteMemory Task
-TaskCompleted TaskExecutionError TaskFailed TaskFellBack TaskInput TaskInputPrepared TaskOutput TaskRetried TaskSkipped
-TaskStarted TaskTrace TokenUsage ToolCallCompleted ToolCallStarted ToolCallTrace ToolExecutionError ToolOutcome
-ToolResult ToolUse TraceFormatError TurnEnded TurnStarted ValidationError VectorStoreMemory WaitEnded WaitStarted Warned
-Workflow __version__ auto_review config console_review human_input
+ReviewDecision ReviewPolicy ReviewRejectedError ReviewRequest ReviewRequested ReviewTimeoutError ReviewTiming
+RowResult RunDiff RunEnded RunHandle RunInterrupted RunStarted RunStatus Saving ScriptedChatModel Skipped SpanStatus
+Spending SqliteMemory StoreError Task TaskCompleted TaskExecutionError TaskFailed TaskFellBack TaskInput
+TaskInputPrepared TaskNotReused TaskOutput TaskRetried TaskReused TaskSkipped TaskStarted TaskTrace TokenUsage
+ToolCallCompleted ToolCallStarted ToolCallTrace ToolExecutionError ToolOutcome ToolResult ToolUse TraceFormatError
+TurnEnded TurnStarted ValidationError VectorStoreMemory WaitEnded WaitStarted Warned Workflow __version__ auto_review
+config console_review human_input load_traces
 """
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -58,7 +61,7 @@ SOURCES = [*MODULES, *sorted((ROOT / "js" / "src").rglob("*.ts*"))]
 
 LOADED_AT_FIRST_USE = {
     *("anywidget", "genai_prices", "ipywidgets", "langchain_core", "langchain_openai", "numpy"),
-    *("openai", "pandas", "pydantic", "pydantic_core", "ruamel", "xllamacpp"),
+    *("openai", "pandas", "pydantic", "pydantic_core", "ruamel", "xllamacpp", "altair", "vl_convert"),
 }
 
 

@@ -34,16 +34,26 @@ def test_cells_of_the_readme_run_from_top_to_bottom(tmp_path):
 
 
 @pytest.mark.timeout(900)
-def test_cells_of_the_guide_run_from_top_to_bottom(tmp_path):
+def test_cells_of_the_guide_run_from_top_to_bottom(tmp_path, store_path):
     cells = run_cells(ROOT / "docs" / "guide.md", tmp_path)
     assert "Researcher" in text_below(cells, "tool_wait_ms > 0")
+    assert "tool" in text_below(cells, "timeline.selection")
+    assert "attempt" in text_below(cells, "timeline.range")
     assert "↳ reporter_1" in text_below(cells, "workflow: hierarchical")
-    assert "1 retry: 429" in text_below(cells, "-o storm")
+    assert "1 retry: too many requests (HTTP 429)" in text_below(cells, "-o storm")
     assert "✓ completed" in text_below(cells, "-o passage")
     assert "a chart, then add the depth" in text_below(cells, "passage.frames")
     assert "✓ completed" in text_below(cells, "-o diary")
+    assert "its last outputs are kept: warmer" in text_below(cells, "-o poem")
+    assert "name the moon" in text_below(cells, "poem.frames")
+    assert "↳" in text_below(cells, "-o gallery")
     assert "of 50k tokens" in text_below(cells, "-o advice")
     assert "the vector store is only read" in text_below(cells, "advice.warnings")
     assert (tmp_path / "diary.db").exists()
     assert len(list((tmp_path / "traces").glob("*.trace.json"))) == 1
     assert "completed" in text_below(cells, "replay=")
+    assert "budget" in text_below(cells, "-o crossing --budget")
+    assert text_below(cells, "again.metrics") == "0"
+    assert "2 completed, 1 failed" in text_below(cells, "-o surveys")
+    assert "LookupError" in text_below(cells, "surveys.frame")
+    assert text_below(cells, "whole = ").count("completed") >= 3

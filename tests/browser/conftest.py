@@ -1,17 +1,24 @@
-"""One browser and one JupyterLab for all tests of this folder; a fresh page and a fresh kernel for each."""
+"""One browser and one JupyterLab for all tests of this folder; a fresh kernel for each, and a fresh page if it counts.
+
+To load JupyterLab takes several times longer than most tests. So there is a page in which it stays loaded,
+`open_in_window`; a test that is about loading, that listens to its page, or that leaves something in it, has a page of
+its own, `open_notebook`.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
+import nbformat
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from nbconvert.preprocessors import ClearOutputPreprocessor
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.lab import ROOT, Lab, Notebook, jupyter_lab, write_notebook
+from tests.browser.lab import ROOT, START_LIMIT_S, Lab, Notebook, jupyter_lab, write_notebook
+from tests.browser.window import SIZE, Window
 
 CHROMIUM: Final = os.environ.get("ENSEMBLE_NOTEBOOK_CHROMIUM", "/usr/bin/chromium")
 # No sandbox, since CI is root; nothing that would talk to the network by itself.
@@ -19,6 +26,8 @@ FLAGS: Final = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 ]
+# A state is waited for; how long it may take on a busy machine says nothing of the view.
+expect.set_options(timeout=60_000)
 
 
 class Opener(Protocol):
@@ -27,7 +36,7 @@ class Opener(Protocol):
     def __call__(self, *sources: str, lesson: str | None = None, theme: str = "light") -> Notebook: ...
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Headless Chromium of the system.
 
@@ -42,7 +51,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A JupyterLab of our own."""
     with jupyter_lab(tmp_path_factory.mktemp("lab")) as lab:
@@ -52,24 +61,51 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """A fresh profile with a window of ordinary width, high enough for a lesson's cell and its output."""
-    context = browser.new_context(viewport={"width": 1300, "height": 1200})
+    context = browser.new_context(viewport=SIZE)
+    context.set_default_timeout(START_LIMIT_S * 1000)
     page = context.new_page()
     yield page
     context.close()
 
 
+@pytest.fixture(scope="package")
+def window(browser: Browser, lab: Lab) -> Iterator[Window]:
+    """A window with a JupyterLab that stays loaded."""
+    window = Window(browser, lab)
+    yield window
+    window.close()
+
+
+@pytest.fixture
+def open_in_window(window: Window, lab: Lab) -> Iterator[Opener]:
+    """Open a notebook where JupyterLab is loaded already; it is closed, and its kernel ends, with the test."""
+
+    def open_one(*sources: str, lesson: str | None = None, theme: str = "light") -> Notebook:
+        return window.open(make_file(lab, *sources, lesson=lesson), theme)
+
+    yield open_one
+    window.clear()
+
+
 @pytest.fixture
 def open_notebook(page: Page, lab: Lab) -> Iterator[Opener]:
     """Open notebooks; their kernels end with the test."""
+    yield from make_opener(page, lab, in_notebook_7=False)
+
+
+@pytest.fixture
+def open_in_notebook_7(page: Page, lab: Lab) -> Iterator[Opener]:
+    """Open notebooks in Notebook 7."""
+    yield from make_opener(page, lab, in_notebook_7=True)
+
+
+def make_opener(page: Page, lab: Lab, *, in_notebook_7: bool) -> Iterator[Opener]:
     opened: list[Notebook] = []
 
     def open_one(*sources: str, lesson: str | None = None, theme: str = "light") -> Notebook:
         lab.wear(theme)
-        if lesson is not None:
-            path = Path(shutil.copy(ROOT / "notebooks" / lesson, lab.work))
-        else:
-            path = write_notebook(lab.work / f"test-{len(list(lab.work.iterdir()))}.ipynb", *sources)
-        notebook = Notebook(page, lab, path)
+        path = make_file(lab, *sources, lesson=lesson)
+        notebook = Notebook(page, lab.notebook_7_url(path) if in_notebook_7 else lab.url(path), path)
         opened.append(notebook)
         notebook.open()
         return notebook
@@ -77,3 +113,13 @@ def open_notebook(page: Page, lab: Lab) -> Iterator[Opener]:
     yield open_one
     for notebook in opened[-1:]:
         notebook.shut_down()
+
+
+def make_file(lab: Lab, *sources: str, lesson: str | None) -> Path:
+    """A notebook of these cells, or a copy of a lesson without outputs: its numbers tell which cells ran."""
+    if lesson is not None:
+        notebook = nbformat.read(ROOT / "notebooks" / lesson, as_version=4)
+        cleared, _ = ClearOutputPreprocessor().preprocess(notebook, {})
+        nbformat.write(cleared, lab.work / lesson)
+        return lab.work / lesson
+    return write_notebook(lab.work / f"test-{len(list(lab.work.iterdir()))}.ipynb", *sources)

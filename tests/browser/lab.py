@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from playwright.sync_api import expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -29,6 +30,18 @@ _KERNEL_STATUS: Final = """name => {
     return kernel?.connectionStatus === "connected" ? kernel.status : "connecting";
 }"""
 
+_EXECUTE: Final = """async code => {
+    const {kernel} = window.jupyterapp.shell.currentWidget.sessionContext.session;
+    return (await kernel.requestExecute({code, store_history: false}).done).content.status;
+}"""
+
+_MEASURE_LOOP: Final = """() => {
+    const began = performance.now();
+    let sum = 0;
+    for (let k = 0; k < 2e7; k += 1) sum += k % 7;
+    return sum ? performance.now() - began : 0;
+}"""
+
 
 class Lab:
     """A running server: JupyterLab, and Notebook 7 beside it.
@@ -37,14 +50,23 @@ class Lab:
         work: the folder that it serves; kernels run in it.
     """
 
-    def __init__(self, home: Path, port: int) -> None:
+    def __init__(self, home: Path) -> None:
         self.work = home / "work"
         self._settings = home / "settings"
+        self._address = ""  # of a server that runs
+
+    def serve_at(self, port: int) -> None:
+        """Say where the server listens."""
         self._address = f"http://127.0.0.1:{port}"
 
     def url(self, path: Path) -> str:
         """Where JupyterLab shows a notebook, in a workspace of its own: nothing else is open there."""
         return f"{self._address}/lab/workspaces/{path.stem}/tree/{path.name}?token=t"
+
+    @property
+    def empty_url(self) -> str:
+        """Where JupyterLab has nothing open."""
+        return f"{self._address}/lab/workspaces/empty?token=t"
 
     def notebook_7_url(self, path: Path) -> str:
         """Where Notebook 7 shows it."""
@@ -64,12 +86,13 @@ class Lab:
 @contextmanager
 def jupyter_lab(home: Path) -> Iterator[Lab]:
     """Serve a JupyterLab that knows this checkout and no settings, files or kernels of anybody else."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    lab = Lab(home, port)
+    lab = Lab(home)
     lab.work.mkdir()
     lab.set_up("apputils-extension", "notification", {"fetchNews": "false", "checkForUpdates": False})
+    lab.set_up("docmanager-extension", "plugin", {"autosave": False})  # a test that takes long is as one that does not
+    switches = home / "config" / "labconfig" / "page_config.json"
+    switches.parent.mkdir(parents=True)
+    switches.write_text(json.dumps({"buildCheck": False}))  # each page would have it looked for extensions to build in
     extensions = home / "path" / "labextensions"
     extensions.mkdir(parents=True)
     (extensions / "ensemble-notebook").symlink_to(ROOT / "ensemble_notebook" / "static" / "labextension")
@@ -80,12 +103,14 @@ def jupyter_lab(home: Path) -> Iterator[Lab]:
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_DATA_DIR": str(home / "data"),
         "JUPYTER_PATH": str(home / "path"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "JUPYTER_PREFER_ENV_PATH": "0",  # what JUPYTER_PATH names wins over what is installed
     }
     options = [
-        *("--allow-root", "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0"),
+        *("--allow-root", "--no-browser", "--ip=127.0.0.1", "--port=0"),
         *("--IdentityProvider.token=t", f"--ServerApp.root_dir={lab.work}", "--LabApp.news_url=None"),
-        "--LabApp.expose_app_in_browser=True",
+        "--LabApp.extension_manager=readonly",
+        *("--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True"),
     ]
     log = home / "lab.log"
     with log.open("w") as stream:
@@ -93,7 +118,7 @@ def jupyter_lab(home: Path) -> Iterator[Lab]:
             [sys.executable, "-m", "jupyterlab", *options], env=environment, stdout=stream, stderr=subprocess.STDOUT
         )
     try:
-        wait_for(lambda: _answers(port), START_LIMIT_S, log.read_text)
+        wait_for(lambda: _says_its_port(lab, home / "runtime", server), START_LIMIT_S, log.read_text)
         yield lab
     finally:
         server.terminate()  # which ends its kernels, too
@@ -106,15 +131,20 @@ def jupyter_lab(home: Path) -> Iterator[Lab]:
 class Notebook:
     """A notebook, open in a page. Its code cells are counted from 0."""
 
-    def __init__(self, page: Page, lab: Lab, path: Path) -> None:
+    def __init__(self, page: Page, url: str, path: Path) -> None:
         self.page = page
         self.path = path
-        self._url = lab.url(path)
+        self._url = url
 
     def open(self) -> None:
         """Open it, and wait until its kernel is ready."""
         self.page.goto(self._url)
         self.wait_until_idle()
+
+    def show(self) -> None:
+        """Open it while its kernel may be busy, and wait until the cells are there."""
+        self.page.goto(self._url)
+        self.cell(0).wait_for(timeout=START_LIMIT_S * 1000)
 
     def reload(self) -> None:
         """Reload the page, and wait until the cells are there; their kernel may be busy."""
@@ -134,9 +164,13 @@ class Notebook:
         """The timeline in the output of a code cell, live or saved."""
         return self.cell(number).locator(".ensemble-timeline")
 
+    def outputs(self, number: int) -> Locator:
+        """What is below a code cell."""
+        return self.cell(number).locator(".jp-Cell-outputWrapper")
+
     def output(self, number: int) -> str:
         """All text below a code cell."""
-        return self.cell(number).locator(".jp-Cell-outputWrapper").inner_text()
+        return self.outputs(number).inner_text()
 
     def prompt(self, number: int) -> str:
         """``[*]:`` while a cell runs or waits to run, ``[ ]:`` before and when it was called off."""
@@ -157,6 +191,10 @@ class Notebook:
             self.run(number)
             self.wait_until_done(number)
         return self.cell(numbers[-1])
+
+    def execute(self, code: str) -> None:
+        """Have the kernel do something that stands in no cell, and wait until it is done."""
+        assert self.page.evaluate(_EXECUTE, code) == "ok"
 
     def wait_until_done(self, number: int) -> None:
         """Wait until the kernel has answered for a cell."""
@@ -184,6 +222,26 @@ def photograph(name: str, part: Locator | Page) -> None:
     part.screenshot(path=ARTEFACTS / f"{name}.png")
 
 
+def measure_slowness(page: Page) -> float:
+    """How many times longer the page takes now for what takes 20 ms on a machine that does nothing else; at least 1."""
+    return max(1.0, float(page.evaluate(_MEASURE_LOOP)) / 20)
+
+
+def comes_back_soon(notebook: Notebook, number: int) -> bool:
+    """Reload the page; whether the run of a cell can be stopped within a second of the cell being there.
+
+    A second of a quiet machine: twice that where other tests run, times how slow the machine is. As any one reload may
+    meet something else that the machine does, a test asks for the best of several.
+    """
+    notebook.page.reload()
+    notebook.cell(number).wait_for()
+    shown = time.monotonic()
+    stop = notebook.timeline(number).get_by_role("button", name="Stop", exact=True)
+    stop.and_(notebook.page.locator("[aria-disabled=false]")).wait_for(timeout=60_000)
+    waited = time.monotonic() - shown
+    return waited < 2 * measure_slowness(notebook.page)
+
+
 def write_notebook(path: Path, *sources: str) -> Path:
     """A notebook of code cells that never ran."""
     fresh: dict[str, object] = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": []}
@@ -194,9 +252,9 @@ def write_notebook(path: Path, *sources: str) -> Path:
     return path
 
 
-def wait_for_text(part: Locator, text: str, limit_s: float = 20.0) -> None:
-    """Wait until a part of the page says it."""
-    wait_for(lambda: text in part.inner_text(), limit_s, lambda: f"{text!r} in {part.inner_text()!r}")
+def wait_for_text(part: Locator, text: str, limit_s: float = 60.0) -> None:
+    """Wait until a part of the page is there, and says it."""
+    expect(part).to_contain_text(text, use_inner_text=True, timeout=limit_s * 1000)
 
 
 def wait_for(holds: Callable[[], bool], limit_s: float, explain: Callable[[], str] = str) -> None:
@@ -207,7 +265,11 @@ def wait_for(holds: Callable[[], bool], limit_s: float, explain: Callable[[], st
         time.sleep(0.1)
 
 
-def _answers(port: int) -> bool:
-    with socket.socket() as client:
-        client.settimeout(1)
-        return client.connect_ex(("127.0.0.1", port)) == 0
+def _says_its_port(lab: Lab, runtime: Path, server: subprocess.Popen[bytes]) -> bool:
+    """Whether the server has written down which port the system gave it, which it does once it listens."""
+    assert server.poll() is None, f"JupyterLab ended: {(runtime.parent / 'lab.log').read_text()}"
+    facts = runtime / f"jpserver-{server.pid}.json"
+    with suppress(FileNotFoundError, json.JSONDecodeError):  # not there yet, or only in part
+        lab.serve_at(json.loads(facts.read_text())["port"])
+        return True
+    return False

@@ -1,6 +1,7 @@
-"""Draws the pictures in the README: a real run in a real JupyterLab, light and dark (``make pictures``).
+"""Draws the pictures in the README and in docs/timeline.md, light and dark (``make pictures``).
 
-Not a test. It stands here because it opens notebooks the way the browser tests do.
+A real run in a real JupyterLab; and for parts and states of the view made-up runs in a page of their own. Not a test:
+it stands here because it opens notebooks the way the browser tests do.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, FloatRect, Locator, sync_playwright
 
+from tests.browser.built_view import open_view, served_view
+from tests.browser.compared_runs import save_comparison
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.lab import ROOT, Lab, Notebook, jupyter_lab, wait_for, write_notebook
 
@@ -61,22 +64,74 @@ phases:
 """
 
 
+WIDTH: Final = 940
+# Of made-up runs: the name of the picture, its height, which state it shows, and what a person did before.
+PARTS: Final[tuple[tuple[str, int, str, tuple[str, ...]], ...]] = (
+    ("drawer", 860, "error", ("search the web", *("ArrowRight",) * 6, "Enter")),
+    ("table", 440, "error", ("search the web", "t")),
+    ("waiting", 480, "waiting", ()),
+    ("saved", 260, "large", ()),
+    ("gone", 380, "gone", ()),
+)
+
+
 def main() -> None:
-    """Write one picture for each theme: the cell, and its timeline once the run is over."""
+    """Write each picture once for each theme."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as home, jupyter_lab(Path(home)) as lab, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for theme in ("light", "dark"):
+            draw_parts(browser, theme)
+            draw_comparison(browser, theme)
             draw(lab, browser, theme)
         browser.close()
+
+
+def draw_parts(browser: Browser, theme: str) -> None:
+    """Photograph parts and states of the view on made-up runs."""
+    (file,) = (ROOT / "ensemble_notebook" / "static" / "labextension" / "static").glob("view-*.js")
+    with served_view() as address:
+        for name, height, state, keys in PARTS:
+            page = browser.new_page(viewport={"width": WIDTH, "height": 600}, device_scale_factor=1.1)
+            page.goto(f"{address}?state={state}&view=/{file.relative_to(ROOT)}&theme={theme}")
+            view = page.locator(".ensemble-timeline")
+            view.wait_for()
+            for row in keys[:1]:
+                view.locator("[role=row]", has_text=row).first.click()
+            for key in keys[1:]:
+                page.keyboard.press(key)
+            page.mouse.move(2, 2)
+            page.wait_for_timeout(700)
+            page.screenshot(path=PICTURES / f"{name}-{theme}.png", full_page=True, clip=_crop(view, height))
+            page.close()
+
+
+def draw_comparison(browser: Browser, theme: str) -> None:
+    """Photograph two made-up runs in one timeline."""
+    with served_view() as address:
+        page = browser.new_page(viewport={"width": WIDTH, "height": 600}, device_scale_factor=1.1)
+        view = open_view(page, address, f"theme={theme}", width=WIDTH)
+        page.evaluate("(saved) => { place.replaceChildren(); renderSaved(place, saved); }", save_comparison())
+        view.locator(".et-delta").first.wait_for()
+        page.mouse.move(2, 2)
+        page.wait_for_timeout(700)
+        page.screenshot(path=PICTURES / f"diff-{theme}.png", full_page=True, clip=_crop(view, 560))
+        page.close()
+
+
+def _crop(view: Locator, height: int) -> FloatRect:
+    """The box of a view, cut where a picture would get too high."""
+    box = view.bounding_box()
+    assert box is not None
+    return {"x": box["x"], "y": box["y"], "width": box["width"], "height": min(box["height"], height)}
 
 
 def draw(lab: Lab, browser: Browser, theme: str) -> None:
     """Run the cell under one theme, photograph it while it runs and once it is over."""
     lab.wear(theme)
-    context = browser.new_context(viewport={"width": 1240, "height": 1100}, device_scale_factor=2)
+    context = browser.new_context(viewport={"width": 1240, "height": 1100}, device_scale_factor=1.5)
     path = write_notebook(lab.work / f"{theme}.ipynb", "%load_ext ensemble_notebook" + TEAM, REPORT.strip())
-    notebook = Notebook(context.new_page(), lab, path)
+    notebook = Notebook(context.new_page(), lab.url(path), path)
     notebook.open()
     notebook.run_to_end(0)
     notebook.run(1)

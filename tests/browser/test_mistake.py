@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.cell import LOAD
 from tests.browser.conftest import Opener
-from tests.browser.lab import photograph, wait_for_text
+from tests.browser.lab import photograph, wait_for, wait_for_text
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Locator
 
 BROKEN = """%%ensemble
 llm: local
@@ -19,7 +20,21 @@ agents:
   Researcher: {gaol: Find facts}
 tasks:
   gather: {description: "Gather <img src=x onerror='window.hacked=1'> and go on to the end", agnt: Researcher}
+  a_task_whose_name_is_longer_than_a_narrow_cell_is_wide: {description: Go on from there, context: [gahter]}
 """
+# Where in a block the mark and its carets are, from its left edge, and how much of the marked text is in sight.
+FIND_MARKS = """block => {
+    const edge = block.getBoundingClientRect();
+    const [mark, carets] = [...block.querySelectorAll("strong")].map(each => each.getBoundingClientRect());
+    const line = [...block.children].slice(0, 4).map(each => each.getBoundingClientRect());
+    return {
+        isInSight: mark.left >= edge.left && mark.right <= edge.right + 1,
+        isCaretBelow: Math.abs(mark.left - carets.left) < 1 && Math.abs(mark.width - carets.width) < 1
+            && carets.top >= mark.bottom - 1,
+        isOneLine: line.every(each => Math.abs(each.top - line[0].top) < 1),
+        text: block.innerText,
+    };
+}"""
 HAS_BROKEN_WORD = r"""block => {
     const range = document.createRange();
     for (const text of block.querySelectorAll("p")) {
@@ -37,26 +52,35 @@ HAS_BROKEN_WORD = r"""block => {
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1300, 320])
-def test_mistakes_stand_on_the_page_once_with_line_and_caret_in_a_block_that_scrolls(
-    page: Page, open_notebook: Opener, theme: str, width: int
+@pytest.mark.parametrize("width", [1300, 900, 480, 320])
+def test_mistakes_stand_on_the_page_once_with_line_and_caret_in_a_block_that_never_wraps_c14(
+    open_in_window: Opener, theme: str, width: int
 ) -> None:
-    notebook = open_notebook(LOAD, BROKEN, "'after'", theme=theme)
-    cell = notebook.run_to_end(0, 1)
+    notebook = open_in_window(LOAD, BROKEN, "'after'", theme=theme)
+    page, cell = notebook.page, notebook.run_to_end(0, 1)
     wait_for_text(cell, "shown above")
     page.evaluate("() => window.jupyterapp.shell.collapseLeft()")
     page.set_viewport_size({"width": width, "height": 900})
     shown = notebook.output(1)
-    assert shown.count("Did you mean") == 2
-    assert "CellError: 2 mistakes in this cell, shown above" in shown
+    assert shown.count("Did you mean") == 3
+    assert "CellError: 3 mistakes in this cell, shown above" in shown
     blocks = cell.locator("[role=group] pre")
-    assert blocks.count() == 2
-    styles = blocks.nth(1).evaluate(
-        "block => [getComputedStyle(block).whiteSpace, block.scrollWidth > block.clientWidth]"
-    )
-    assert styles == ["pre", width == 320]
-    assert blocks.nth(1).evaluate("block => block.getBoundingClientRect().right <= innerWidth")
-    assert cell.locator("[role=group] strong", has_text="agent").count() >= 1
+    expect(blocks).to_have_count(3)
+    for number in range(3):
+        block = blocks.nth(number)
+        assert block.evaluate("block => getComputedStyle(block).whiteSpace") == "pre"
+        wait_for(lambda block=block: block.evaluate("block => block.getBoundingClientRect().right <= innerWidth"), 30)
+        wait_for(lambda block=block: is_well_marked(block), 30, lambda block=block: str(block.evaluate(FIND_MARKS)))
+    before = blocks.nth(1).locator("> span").nth(1)
+    wait_for(lambda: before.evaluate("part => part.scrollWidth > part.clientWidth") is (width <= 480), 30)
+    before.evaluate("part => { part.scrollLeft = -1000 }")  # to its beginning
+    wait_for(lambda: (before.evaluate("part => part.scrollLeft") < 0) is (width <= 480), 30)
+    wait_for(lambda: cell.locator("[role=group] strong", has_text="agent").count() >= 1, 30)
     assert cell.locator("[role=group]").evaluate(HAS_BROKEN_WORD) is None
     assert page.evaluate("() => window.hacked") is None
     photograph(f"mistakes-{theme}-{width}", cell.locator(".jp-Cell-outputWrapper"))
+
+
+def is_well_marked(block: Locator) -> bool:
+    marks = block.evaluate(FIND_MARKS)
+    return all(marks[sign] for sign in ("isInSight", "isCaretBelow", "isOneLine"))

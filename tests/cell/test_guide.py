@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.cell.cell_reader import read_cell
 from ensemble_notebook.cell.language.cell_schema import SCHEMAS
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
@@ -36,6 +37,8 @@ NAMES = {
     "keep_it_short": lambda request, context: None,
     "prompts": Prompts(),
     "model": ScriptedChatModel(),
+    "documents": [{"text": "Low tide."}, {"text": "High tide."}],
+    "research": Ensemble(tasks=[Task.of("Find facts about {topic}. Be {tone}.")]),
 }
 
 

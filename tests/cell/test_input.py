@@ -113,3 +113,9 @@ def test_yes_and_no_are_texts():
 
 def test_endless_number_is_refused():
     assert "too long" in mistakes_of(f"inputs: {{a: {'9' * 5000}}}\ntasks: [a]")[0].message
+
+
+@pytest.mark.parametrize("reader", ["handler: cook", "input_guardrails: cook"])
+def test_input_is_not_noticed_where_code_gets_all_of_them(reader):
+    cell = read(f"inputs: {{spare: 1}}\ntasks:\n- {{description: a, {reader}}}\n", {"cook": print})
+    assert list(cell.notices) == []

@@ -1,14 +1,23 @@
 """The keys of the language and familiar spellings of them (C2, C3)."""
 
+import re
+
 import pytest
 
 from ensemble_notebook.cell.language import cell_schema
+from ensemble_notebook.domain.definitions.definition import get_field_names
 from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, Workflow
 from tests.support.cell import assert_mistakes, links, mistakes_of, read
 
 
 def test_every_field_of_every_definition_has_words():
-    assert cell_schema.find_unnamed_fields() == []
+    unnamed = [
+        f"{kind.__name__}.{name}"
+        for kind, words in cell_schema.WORDS_OF.items()
+        for name in get_field_names(kind)
+        if name not in words
+    ]
+    assert unnamed == ["Condition.source"]  # the key of the mapping is the source
 
 
 def test_every_key_says_what_it_takes_and_means():
@@ -299,3 +308,15 @@ def test_async_in_a_graph_is_reported_as_needless():
 
 def test_async_contradicts_a_written_sequence():
     assert_mistakes("workflow: sequential\ntasks: [{description: x, «async_execution»: true}]", "contradicts")
+
+
+@pytest.mark.parametrize("word", ["guardrial", "guardrailz", "backstorry", "expected_outptu"])
+def test_the_word_that_is_suggested_is_in_the_list_of_valid_ones_c10(word: str) -> None:
+    section = (
+        "agents: {Cook: {goal: Cook, %s: x}}\ntasks: [Cook]"
+        if word == "backstorry"
+        else "tasks: [{description: D, %s: x}]"
+    )
+    (mistake,) = mistakes_of(section % word)
+    (meant,) = re.findall(r"Did you mean '(\w+)'\?", mistake.message)
+    assert re.search(rf"\b{meant}\b", mistake.hint), (mistake.message, mistake.hint)

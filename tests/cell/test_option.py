@@ -22,7 +22,7 @@ def test_no_options_bind_the_output_to_the_fixed_name():
 def test_every_option_has_its_place():
     line = (
         "-o report -i a=1 --llm local --workflow HIERARCHICAL --capture full --budget '$1, 5 calls' --name team "
-        "--timeout 2.5 --record talk.jsonl -b --no-timeline"
+        "--timeout 2.5 --record talk.jsonl --reuse --only brief --map rows -b --no-timeline"
     )
     assert parse_options(line) == Options(
         out="report",
@@ -34,6 +34,9 @@ def test_every_option_has_its_place():
         name="team",
         timeout=2.5,
         record=Path("talk.jsonl"),
+        reuse=True,
+        only="brief",
+        map="rows",
         is_background=True,
         has_timeline=False,
     )

@@ -61,12 +61,13 @@ def test_demo_opens_jupyterlab_on_the_result(book, opened):
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("variable, value", [("CI", "true"), ("DISPLAY", "")])
-def test_nothing_is_opened_where_nobody_looks(book, opened, monkeypatch, variable, value):
+def test_where_nobody_looks_it_is_said_how_to_open_the_result(book, opened, monkeypatch, capsys, variable, value):
     monkeypatch.setenv(variable, value)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     folder = book(TASKS)
     main(["demo", "--dir", str(folder)])
     assert opened == []
+    assert f"-m jupyter lab {folder / module.NOTEBOOK}" in capsys.readouterr().out
 
 
 @pytest.mark.kernel

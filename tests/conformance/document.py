@@ -13,7 +13,7 @@ from tests.conformance.rule import SOURCES
 
 HERE: Final = Path(__file__).parent
 DOCUMENT: Final = ROOT / "docs" / "conformance.md"
-_NAME: Final = re.compile(r"test_([et]\d+)_(.+)")
+_NAME: Final = re.compile(r"test_([cet]\d+)_(.+)")
 
 
 def held_by() -> dict[str, list[tuple[str, str, str]]]:

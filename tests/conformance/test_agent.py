@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import pytest
+from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
 
 from ensemble_notebook import (
@@ -31,6 +32,7 @@ from ensemble_notebook import (
     ToolUse,
     TurnStarted,
 )
+from ensemble_notebook.cell.cell_reader import read_cell
 from tests.conformance.scene import agent, done, of, prompts, run, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -221,6 +223,61 @@ def test_e16_exhausted_corrections_raise_with_every_error() -> None:
     assert isinstance(cause, OutputParsingError)
     assert (cause.raw_output, cause.output_type, cause.attempt_count) == ("b", Dish, 2)
     assert len(cause.parse_errors) == 2
+
+
+NATIVE_CELL = """
+llm: {model: m, base_url: %r, schema_mode: native}
+agents:
+  Cook: {goal: Feed people, tools: [look_up]}
+tasks:
+  cook: {description: Cook, agent: Cook, output_type: Dish}
+"""
+
+
+def look_up(what: str) -> str:
+    """Look up how long something takes."""
+    return f"{what} takes 20 minutes"
+
+
+@pytest.mark.parametrize("way", ["spec", "cell", "object"])
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_e16_a_native_schema_is_in_every_request_and_a_correction_goes_on_with_the_conversation(
+    server: OpenAIServer, way: str, is_streamed: bool
+) -> None:
+    good = '{"name": "soup", "minutes": 20}'
+    looking = Answer(None, calls=[("look_up", {"what": "soup"})])
+    server.script(looking, Answer('{"name": "soup", "minutes": "long"}'), Answer(good))
+    names = {"Dish": Dish, "look_up": look_up}
+    if way == "cell":
+        ensemble = read_cell(NATIVE_CELL % server.url, names).build(names)
+    else:
+        spec = {"model": "m", "base_url": server.url, "schema_mode": "native"}
+        # A model whose profile says that it takes a schema.
+        model = ChatOpenAI(model="gpt-4o-mini", base_url=server.url, api_key="k", max_retries=0)
+        cook = Agent(role="Cook", goal="Feed people", llm=spec if way == "spec" else model, tools=[look_up])
+        ensemble = Ensemble(tasks=[Task.of("Cook", name="cook", agent=cook, output_type=Dish)])
+    output = ensemble.start(listeners=[Watcher()] if is_streamed else []).result()
+    assert (output["cook"].parsed_output, output["cook"].raw) == (Dish(name="soup", minutes=20), good)
+    sent = [each.body for each in server.requests]
+    assert [each.is_streamed for each in server.requests] == [is_streamed] * 3
+    formats = [each["response_format"] for each in sent]
+    assert formats[0] == formats[1] == formats[2]
+    assert formats[0]["type"] == "json_schema"
+    described = formats[0]["json_schema"]
+    assert (described["name"], described["strict"]) == ("Dish", True)
+    assert described["schema"]["properties"].keys() == {"name", "minutes"}
+    assert all([tool["function"]["name"] for tool in each["tools"]] == ["look_up"] for each in sent)
+    assert "## Output Format" not in sent[0]["messages"][1]["content"]
+    roles = [each["role"] for each in sent[2]["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert sent[2]["messages"][:4] == sent[1]["messages"]
+    assert sent[2]["messages"][3]["content"] == "soup takes 20 minutes"
+    assert sent[2]["messages"][4]["content"] == '{"name": "soup", "minutes": "long"}'
+    correction = sent[2]["messages"][5]["content"]
+    assert "minutes: Input should be a valid integer" in correction
+    assert '"minutes"' in correction.split("## Output Format\n")[1]
+    assert (output.metrics.llm_call_count, output.metrics.total_tokens) == (3, 3 * 18)
+    assert len(of(output, TurnStarted)) == 3
 
 
 # --- E17, E18 ---

@@ -53,7 +53,11 @@ def test_e60_tasks_write_where_it_is_said_under_names_of_their_own(way: str) -> 
     library = make_library()
     output = ask(way, VectorStoreMemory(library, read_only=False))
     assert output.warnings == ()
-    assert sorted(each["text"] for each in library.store.values()) == ["Said again.", "Said.", PAGE]
+    assert sorted(each["text"] for each in library.store.values()) == [
+        "Asked: Tell one\nAnswered: Said.",
+        "Asked: Tell two\nAnswered: Said again.",
+        PAGE,
+    ]
     written = [each["metadata"] for each in library.store.values() if each["text"] != PAGE]
     assert all(name.startswith("ensemble_") for metadata in written for name in metadata)
     assert "Said." in prompts(output)[1][1]

@@ -41,9 +41,9 @@ def test_e44_up_to_five_matching_entries_are_read_before_and_the_output_is_store
     tell = Task.of("Tell of tides", name="tell", llm=scripted("Told."), memory="sea")
     output = run(*notes, tell, memory=store)
     prompt = of(output, TaskInputPrepared)[-1].user_prompt
-    assert prompt.startswith("## Memory: sea\n- Tides: ")
-    assert prompt.count("- Tides: ") == 5
-    assert [each.text for each in store.retrieve("sea", "Told.", 1)] == ["Told."]
+    assert prompt.startswith("## Memory: sea\n- Asked: Do note6\nAnswered: Tides: ")
+    assert prompt.count("Answered: Tides: ") == 5
+    assert [each.text for each in store.retrieve("sea", "Told.", 1)] == ["Asked: Tell of tides\nAnswered: Told."]
     assert [each.count for each in of(output, MemoryEnded)][-2:] == [5, 1]
 
 
@@ -54,8 +54,8 @@ def test_e44_a_file_remembers_across_runs_by_full_text(tmp_path: Path) -> None:
     output = run(
         Task.of("Explain spring tides", llm=scripted("ok"), memory="sea"), memory=SqliteMemory(tmp_path / "sea.db")
     )
-    first = of(output, TaskInputPrepared)[0].user_prompt.splitlines()[1]
-    assert first == "- Spring tides are strong."
+    first = of(output, TaskInputPrepared)[0].user_prompt.splitlines()[1:3]
+    assert first == ["- Asked: Do a", "Answered: Spring tides are strong."]
 
 
 def test_e44_any_langchain_vector_store_will_do() -> None:

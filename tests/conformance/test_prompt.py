@@ -25,6 +25,7 @@ from ensemble_notebook import (
 )
 from ensemble_notebook.cell.cell_reader import read_cell
 from tests.conformance.scene import agent, done, of, prompts, run, scripted
+from tests.support.limits import meet_limit
 from tests.support.openai_server import Answer, OpenAIServer
 
 pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
@@ -236,10 +237,10 @@ def test_e58_a_fallback_takes_over_from_a_reply_that_was_cut_off() -> None:
 @pytest.mark.parametrize("shape", ["{ ", "[[", '{"a":[', '["a["', '{"a":"', "[1,", '["', "```\n{", '{"a":{"b":1}, '])
 def test_e67_reading_a_reply_takes_time_in_proportion_to_its_length(shape: str) -> None:
     hostile = (shape * 200_000)[:400_000]
-    started = time.monotonic()
+    started = time.process_time()
     output = run(Task.of("Cook", name="dish", llm=scripted(hostile, SOUP), output_type=Dish))
     assert output["dish"].raw == SOUP
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_e67_a_run_is_stopped_while_it_reads_a_long_reply() -> None:
@@ -254,10 +255,13 @@ def test_e67_a_run_is_stopped_while_it_reads_a_long_reply() -> None:
             is_over.wait(60)
             return text
 
-    task = Task.of("Cook", name="dish", llm=scripted(f'{{"text": "{"x" * 200_000}"}}'), output_type=Slow)
-    try:
+    def warn(limit_s: float) -> str:
+        task = Task.of("Cook", name="dish", llm=scripted(f'{{"text": "{"x" * 200_000}"}}'), output_type=Slow)
         with pytest.raises(DeadlineExceededError) as caught:
-            Ensemble(tasks=[task]).run(timeout=1)
-        assert "reading a reply of 200,012 characters" in caught.value.output.warnings[-1]
+            Ensemble(tasks=[task]).run(timeout=limit_s)
+        return "\n".join(caught.value.output.warnings[-1:])
+
+    try:
+        assert meet_limit(warn, lambda warning: "reading a reply of 200,012 characters" in warning, 1)
     finally:
         is_over.set()

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from langchain_core.callbacks import AsyncCallbackHandler
+from langchain_core.runnables import RunnableLambda
+from langchain_openai import ChatOpenAI
 
 from ensemble_notebook import (
     Agent,
@@ -23,18 +26,20 @@ from ensemble_notebook import (
     RunInterrupted,
     RunStatus,
     Task,
+    TaskExecutionError,
 )
 from tests.conformance.scene import of, run_cell, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
 pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
 
-LIMIT_S = 1.0
-SLACK_S = 0.7  # what a loaded machine may take beside
+# A second is given to what holds a run up, which would do so for minutes. The rest is for what a busy machine takes.
+MOST_S = 20.0
+STALL_S = 240.0
 
 
 class Stall:
-    """Tools that hold a run up, each in its own way, until the test is over or a few seconds are."""
+    """Tools that hold a run up, each in its own way, until the test is over."""
 
     def __init__(self) -> None:
         self.began = threading.Event()
@@ -42,7 +47,7 @@ class Stall:
 
     def _wait_until(self) -> float:
         self.began.set()
-        return time.monotonic() + 6
+        return time.monotonic() + STALL_S
 
     async def swallow(self, text: str) -> str:
         """Hold up."""
@@ -66,7 +71,7 @@ class Stall:
     async def block(self, text: str) -> str:
         """Hold up."""
         self._wait_until()
-        self.is_over.wait(6)
+        self.is_over.wait(STALL_S)
         return "Go on."
 
     async def swallow_then_block(self, text: str) -> str:
@@ -77,7 +82,7 @@ class Stall:
     def sleep(self, text: str) -> str:
         """Hold up."""
         self._wait_until()
-        self.is_over.wait(6)
+        self.is_over.wait(STALL_S)
         return "Go on."
 
     def keep_busy(self, text: str) -> str:
@@ -105,13 +110,13 @@ def ask_for(name: str) -> Answer:
 def stop_and_look(server: OpenAIServer, stall: Stall, ensemble: Ensemble, pause_s: float) -> EnsembleOutput:
     """Interrupt a run in its tool; it must end in time and send nothing after that."""
     handle = ensemble.start()
-    assert stall.began.wait(10)
+    assert stall.began.wait(60)
     time.sleep(pause_s)
     stopped = time.monotonic()
     handle.cancel()
     with pytest.raises(RunInterrupted) as caught:
-        handle.result(10)
-    assert time.monotonic() - stopped < LIMIT_S + SLACK_S
+        handle.result(60)
+    assert time.monotonic() - stopped < MOST_S
     sent = len(server.requests)
     output = caught.value.output
     assert (output.status, output.exit_reason) == (RunStatus.INTERRUPTED, ExitReason.INTERRUPTED)
@@ -159,7 +164,7 @@ def test_e66_a_handler_that_swallows_its_cancellation_brings_no_later_task_and_n
 
 def test_e66_one_interrupt_ends_a_cell_though_a_tool_blocks_the_loop(stall: Stall) -> None:
     def interrupt() -> None:
-        stall.began.wait(10)
+        stall.began.wait(60)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
@@ -168,7 +173,7 @@ def test_e66_one_interrupt_ends_a_cell_though_a_tool_blocks_the_loop(stall: Stal
     with pytest.raises(RunInterrupted) as caught:
         run_cell("- {name: a, description: A, handler: block}", block=stall.block)
     thread.join()
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < MOST_S
     assert any("The event loop is blocked" in each for each in caught.value.output.warnings)
 
 
@@ -179,7 +184,7 @@ def test_e66_a_timeout_ends_a_run_though_a_tool_blocks_the_loop(stall: Stall) ->
     started = time.monotonic()
     with pytest.raises(DeadlineExceededError) as caught:
         Ensemble(tasks=[Task.of("A", handler=block)]).run(timeout=0.2)
-    assert time.monotonic() - started < 0.2 + LIMIT_S + SLACK_S
+    assert time.monotonic() - started < MOST_S
     assert caught.value.output.exit_reason is ExitReason.TIMEOUT
 
 
@@ -188,10 +193,71 @@ def test_e66_a_run_that_could_not_begin_for_another_one_ends_at_its_interrupt(st
         return await stall.block("")
 
     first = Ensemble(tasks=[Task.of("A", handler=block)]).start()
-    assert stall.began.wait(10)
+    assert stall.began.wait(60)
     second = Ensemble(tasks=[Task.of("B", llm=scripted("b"))]).start()
     second.cancel()
     with pytest.raises(RunInterrupted):
-        second.result(5)
+        second.result(60)
     stall.is_over.set()
-    assert first.result(5).raw == "Go on."
+    assert first.result(60).raw == "Go on."
+
+
+class Holdup(AsyncCallbackHandler):
+    """A callback of a model that holds its request up, in the way of one of the tools."""
+
+    def __init__(self, hold: Any, *, is_inline: bool) -> None:
+        self.run_inline = is_inline
+        self._hold = hold
+
+    async def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+        """Hold up."""
+        await self._hold("")
+
+
+@pytest.mark.parametrize("is_inline", [True, False])
+@pytest.mark.parametrize("is_streamed", [True, False])
+@pytest.mark.parametrize("kind", ["swallow", "swallow_and_work_on", "block", "swallow_then_block"])
+def test_e66_a_callback_that_keeps_the_stop_to_itself_brings_no_request_to_be_sent(
+    server: OpenAIServer, stall: Stall, kind: str, is_streamed: bool, is_inline: bool
+) -> None:
+    hold = Holdup(getattr(stall, kind), is_inline=is_inline)
+    model = ChatOpenAI(model="m", base_url=server.url, api_key="k", streaming=is_streamed, callbacks=[hold])
+    handle = Ensemble(tasks=[Task.of("Cook", name="cook", llm=model), Task.of("Next", llm=model)]).start()
+    assert stall.began.wait(60)
+    stopped = time.monotonic()
+    handle.cancel()
+    with pytest.raises(RunInterrupted) as caught:
+        handle.result(60)
+    assert time.monotonic() - stopped < MOST_S
+    stall.is_over.set()
+    time.sleep(1)
+    assert server.requests == []
+    if kind.endswith("block") or (is_inline and kind != "swallow"):  # it goes on, and is named
+        assert any("left to itself" in each for each in caught.value.output.warnings)
+
+
+def test_e66_a_callback_that_keeps_the_timeout_of_a_request_to_itself_does_not_get_it_sent(
+    server: OpenAIServer, stall: Stall
+) -> None:
+    hold = Holdup(stall.swallow, is_inline=True)
+    model = ChatOpenAI(model="m", base_url=server.url, api_key="k", callbacks=[hold])
+    agent = Agent(role="Cook", goal="Feed", llm=model, llm_timeout=0.3)
+    with pytest.raises(TaskExecutionError) as caught:
+        Ensemble(tasks=[Task.of("Cook", agent=agent)]).run()
+    assert "llm_timeout" in str(caught.value)
+    assert server.requests == []
+
+
+def test_e66_callbacks_in_the_context_of_whoever_runs_are_still_heard(server: OpenAIServer) -> None:
+    heard: list[str] = []
+
+    class Hear(AsyncCallbackHandler):
+        async def on_chat_model_start(self, *_: Any, **__: Any) -> None:
+            heard.append("start")
+
+    def ask(_: Any) -> str:
+        model = ChatOpenAI(model="m", base_url=server.url, api_key="k")
+        return Ensemble(tasks=[Task.of("Cook", llm=model)]).run().raw
+
+    assert RunnableLambda(ask).invoke("", config={"callbacks": [Hear()]}) == "ok"
+    assert heard == ["start"]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 
 from ensemble_notebook import (
     Agent,
     CaptureMode,
+    Condition,
     DelegationContext,
     DelegationPolicyResult,
     DelegationRequest,
@@ -103,11 +107,54 @@ def test_t6a_no_text_is_left_but_in_raw(tmp_path: Path, caplog: pytest.LogCaptur
         "picture": repr(output._repr_mimebundle_()),
         "error": "\n".join([str(run.error), repr(run.error), *run.error._render_traceback_()]),
         "description": run.error.task_description,
+        "task outputs": repr(output.task_outputs) + repr(list(output)) + repr(run.error.completed_task_outputs),
+        "their traces": "".join(repr(each.trace) + repr(each.metrics) for each in output),
     }
     assert [name for name, text in left.items() if CANARY in text] == []
     assert output["one"].raw == f"{CANARY} text"
     assert run.asked == [f"{CANARY} draft", f"{CANARY} text"]
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_t6a_a_pickle_of_what_a_run_left_holds_no_text(tmp_path: Path) -> None:
+    run = Run(tmp_path)
+    output = run.output
+    for each in (output, run.error, output["one"], output.trace, output.frames.tasks, output.plan, output.events):
+        for dumps in (pickle.dumps, cloudpickle.dumps):
+            assert CANARY.encode() not in dumps(each), type(each)
+    again: EnsembleOutput = pickle.loads(pickle.dumps(output))
+    assert again["one"].raw == again.raw == ""
+    assert again["one"].agent_role == "Cook of {x}"
+    assert [each.name for each in again] == [each.name for each in output]
+    assert [each.name for each in again.ensemble.tasks] == ["one", "two", "three", "four"]
+    assert again.ensemble.tasks[0].agent is again.ensemble.tasks[0].agent
+    assert again.get(again.ensemble.tasks[0]) is again["one"]
+    assert again.frames.tasks.status.to_list() == output.frames.tasks.status.to_list()
+    assert again["one"].metrics == output["one"].metrics
+    assert (again.status, again.failures[0].name) == (output.status, output.failures[0].name)
+
+
+def test_t6a_a_pickle_has_no_text_of_conditions_and_inputs_either() -> None:
+    triage = Task.of("Triage", name="triage", handler=lambda task: "urgent")
+    conditions = [Condition("triage", contains=CANARY), Condition("triage", matches=f"{CANARY}.*")]
+    tasks = [triage, Task.of("Call", name="call", handler=str, when=[*conditions, Condition("triage", default=True)])]
+    output = Ensemble(tasks=tasks, capture_mode="metadata", inputs={"who": CANARY}, workflow="parallel").run()
+    packed = pickle.dumps(output)
+    assert CANARY.encode() not in packed
+    assert [each.name for each in pickle.loads(packed)] == ["triage", "call"]
+
+
+def test_t6a_a_definition_is_no_trace_of_a_run_and_keeps_its_texts() -> None:
+    ensemble = Ensemble(tasks=[Task.of(CANARY, handler=str)], capture_mode="metadata")
+    assert pickle.loads(pickle.dumps(ensemble)).tasks[0].description == CANARY
+    assert ensemble.run().ensemble.tasks[0].description == CANARY
+
+
+def test_t6a_repr_says_where_the_text_is(tmp_path: Path) -> None:
+    output = Run(tmp_path).output
+    assert re.fullmatch(
+        r"<TaskOutput one \(Cook of \{x\}\) in .*: the text is in its raw, and nowhere else>", repr(output["one"])
+    )
 
 
 def test_t6a_names_times_counts_tokens_statuses_and_types_of_errors_are_left(tmp_path: Path) -> None:

@@ -66,13 +66,14 @@ def run_in_a_cell() -> EnsembleOutput:
 def test_e50_a_task_that_was_sent_back_took_as_long_as_it_worked_whoever_tells(make: Any) -> None:
     output = make()
     took = output["steak"].duration
-    assert 2 * WORK_S <= took.total_seconds() < REVIEW_S
+    assert took.total_seconds() >= 2 * WORK_S
     assert of(output, TaskCompleted)[-1].duration == took
     assert output["steak"].trace.duration == took
     assert output.frames.tasks.duration_ms.tolist() == pytest.approx([took.total_seconds() * 1000])
     assert output.frames.tasks.attempt_count.tolist() == [2]
     spans = output.frames.spans
-    assert spans[spans.kind == "task"].duration_ms.item() > took.total_seconds() * 1000 + REVIEW_S * 500
+    # The first review, and nothing else that a machine may take long for, lies between the two attempts.
+    assert spans[spans.kind == "task"].duration_ms.item() >= (took.total_seconds() + REVIEW_S) * 1000
     (task,) = output.trace.to_dict()["taskTraces"]
     assert task["duration"] == f"PT{took.total_seconds():g}S"
     events = [each["duration"] for each in output.trace.to_dict()["events"] if each["type"] == "TaskCompleted"]
@@ -163,7 +164,8 @@ def test_e49_a_tool_call_is_one_line_with_input_and_output_cut_and_masked(caplog
 
     for make in (from_python, from_a_cell):
         lines = read_log(caplog, make)
-        found, missed = [each for each in lines if each[1].startswith("Tool in ")]
+        told = [each for each in lines if each[1].startswith("Tool in ")]
+        found, missed = sorted(told, key=lambda each: "nothing" in each[1])  # they end in any order
         assert found[0] == "INFO"
         assert 'search({"query": "***"}) -> ***: *** blah' in found[1]
         assert found[1].endswith("...")

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 
 from ensemble_notebook import (
@@ -37,6 +38,7 @@ from ensemble_notebook import (
     TraceFormatError,
     ValidationError,
 )
+from ensemble_notebook.testing.trace_invariants import find_violations
 from tests.conformance.scene import agent, done, lost, run, scripted
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -252,6 +254,126 @@ def test_t12_a_foreign_or_torn_file_gets_a_clear_error(text: str, tmp_path: Path
     file.write_text(text)
     with pytest.raises(TraceFormatError, match=r"odd\.trace\.json"):
         ExecutionTrace.load(file)
+
+
+@pytest.mark.parametrize("ending", [".trace.json", ".html", ".svg", ".parquet"])
+def test_t13_a_run_is_exported_whole_and_without_the_texts_that_are_not_kept(ending: str, tmp_path: Path) -> None:
+    says = Task.of("Say XYZZY", name="say", handler=lambda task: "PLUGH")
+    for mode, is_told in (("off", True), ("metadata", False)):
+        file = Ensemble(tasks=[says], capture_mode=mode).run().export(tmp_path / f"{mode}{ending}")
+        content = file.read_bytes()
+        if ending == ".parquet":
+            assert pandas.read_parquet(file).name.tolist() == ["run", "say"]
+        elif ending != ".svg":
+            assert (b"XYZZY" in content) == (b"PLUGH" in content) == is_told
+        assert b"say" in content
+
+
+def test_t13_another_ending_is_refused_with_the_list(output: EnsembleOutput, tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match=r"\.json.*\.html.*\.svg.*\.parquet"):
+        output.export(tmp_path / "run.pdf")
+
+
+SPAN_COLUMNS = {
+    "category": "run_id kind name phase task agent wait_kind status error_type retry_reason provider model_requested "
+    "model finish_reason tokens_source currency tool delegate_to review_decision",
+    "string": "parent_id task_id error_message tool_call_id delegation_id",
+    "Int64": "seq depth attempt max_attempts input_tokens cache_read_tokens cache_write_tokens output_tokens "
+    "reasoning_tokens",
+    "Float64": "duration_ms self_ms queue_ms backoff_ms human_wait_ms time_to_first_token_ms cost_input cost_output "
+    "cost slack_ms",
+    "boolean": "is_fallback usage_leaf critical",
+    "datetime64[ns, UTC]": "start_time end_time",
+    "object": "attributes",
+}
+
+
+def test_t20_the_span_table_has_its_columns_with_their_dtypes_sorted_by_start(output: EnsembleOutput) -> None:
+    spans = output.frames.spans
+    dtypes = {name: str(dtype) for name, dtype in spans.dtypes.items()}
+    for dtype, names in SPAN_COLUMNS.items():
+        assert {name: dtypes.get(name) for name in names.split()} == dict.fromkeys(names.split(), dtype)
+    assert spans.index.name == "span_id"
+    assert spans.index.is_unique
+    assert spans.start_ms.dropna().is_monotonic_increasing
+    assert spans[spans.usage_leaf].kind.unique().tolist() == ["attempt"]
+
+
+def test_t21_runs_and_outputs_carry_their_inputs_with_secrets_masked() -> None:
+    task = Task.of("Cook {dish} with {api_key}", name="cook", handler=lambda task: "done")
+    output = Ensemble(tasks=[task], inputs={"dish": "sole"}).run(api_key=KEY)
+    assert output.inputs == output.frames.runs.inputs.iloc[0] == {"dish": "sole", "api_key": "***"}
+
+
+def test_t22_two_runs_are_compared_by_names_and_never_by_time() -> None:
+    first, second = (
+        Ensemble(
+            tasks=[
+                Task.of("Find {topic}", name="find", agent=agent("Sole.", role="Cook")),
+                Task.of(f"Cook it {how}", name="cook", context=["find"], agent=agent(how, role="Cook")),
+            ]
+        ).run(topic="fish")
+        for how in ("slowly", "at once")
+    )
+    diff = first.diff(second)
+    frame = diff.frame.set_index("path")
+    assert [*diff.frame.columns] == [
+        *("path", "kind", "task", "status", "output_changed"),
+        *("delta_ms", "delta_input_tokens", "delta_output_tokens", "delta_cost"),
+    ]
+    assert frame.status[["find", "cook", "cook/turn/llm"]].tolist() == ["same", "changed", "changed"]
+    assert frame.output_changed[["find", "cook"]].tolist() == [False, True]
+    assert frame.delta_output_tokens["/"] == 1
+    assert "description: Cook it [-slowly-]{+at once+}" in diff.definition
+    assert "Cook it [-slowly-]{+at once+}" in diff.prompts
+    assert set(first.diff(first.trace).frame.status) == {"same"}
+
+
+def test_t22_what_a_run_without_texts_did_not_keep_is_said() -> None:
+    kept, textless = (
+        Ensemble(tasks=[done("cook")], capture_mode=mode).run() for mode in (CaptureMode.OFF, CaptureMode.METADATA)
+    )
+    diff = kept.diff(textless)
+    assert diff.frame.output_changed.isna().all()
+    assert "can't be compared" in diff.notes[0]
+
+
+def test_t23_a_run_is_predicted_as_it_was_and_no_speed_up_makes_it_longer(output: EnsembleOutput) -> None:
+    wall_ms = output.total_duration.total_seconds() * 1000
+    assert output.what_if().wall_ms == pytest.approx(wall_ms, abs=0.01)
+    for change in ({"speedup": {"llm": 2}}, {"speedup": {"lead": 3}}, {"drop_waits": True}, {"max_concurrency": 9}):
+        prediction = output.what_if(**change)  # type: ignore[arg-type]
+        assert prediction.wall_ms <= wall_ms + 0.01
+        assert set(prediction.critical_path) <= set(prediction.frame.task)
+    with pytest.raises(ValidationError, match="Did you mean 'lead'"):
+        output.what_if(speedup={"laed": 2})
+
+
+def test_t25_a_run_holds_the_invariants_live_failed_and_loaded(output: EnsembleOutput, tmp_path: Path) -> None:
+    with pytest.raises(TaskExecutionError) as caught:
+        Ensemble(tasks=[lost("lost"), done("never", context=["lost"])]).run()
+    assert caught.value.output is not None
+    for trace in (output.trace, caught.value.output.trace):
+        loaded = ExecutionTrace.load(trace.save(tmp_path / "a.trace.json"))
+        assert find_violations(trace) == find_violations(loaded, is_loaded=True) == []
+        for frames in (trace.frames, loaded.frames):
+            assert (
+                frames.spans.input_tokens.sum() == frames.runs.input_tokens.sum() == (trace.metrics.input_tokens or 0)
+            )
+            assert frames.critical_path.share.sum() == pytest.approx(1)
+            assert frames.critical_path.duration_ms.sum() <= frames.runs.wall_ms.sum()
+            assert frames.links.src.isin(frames.spans.index).all()
+            assert frames.links.dst.isin(frames.spans.index).all()
+
+
+@pytest.mark.parametrize("name", ["tokens", "cost", "waterfall", "concurrency"])
+def test_t26_a_figure_is_an_altair_chart_that_a_page_draws_without_a_network(name: str, output: EnsembleOutput) -> None:
+    chart = getattr(output.plot, name)()
+    bundle, _ = chart._repr_mimebundle_()
+    assert "text/html" not in bundle
+    assert "http" not in json.dumps({**bundle["application/vnd.vegalite.v5+json"], "$schema": ""})
+    assert "<script" not in bundle["image/svg+xml"]
+    assert (chart.properties(title="mine") | chart).to_dict()["hconcat"][0]["title"] == "mine"
 
 
 def test_t11_phases_hold_their_task_traces_and_memory_is_counted_by_its_kind() -> None:

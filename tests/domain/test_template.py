@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.domain.definitions.templates import check_variables, find_variables, is_variable_name, render
+from ensemble_notebook.domain.definitions.templates import (
+    ItemTemplate,
+    check_variables,
+    find_input_name,
+    find_item_paths,
+    find_variables,
+    hide_item,
+    is_variable_name,
+    render,
+)
 from ensemble_notebook.errors import PromptTemplateError
 
 NAMES = st.text("abcXYZ019_", min_size=1, max_size=6)
@@ -101,3 +110,31 @@ def test_a_text_without_variables_has_nothing_missing(text: str) -> None:
 def test_json_of_quoted_keys_is_left_alone(value: Any) -> None:
     text = json.dumps({"some key": value, "other key": {"inner key": value}})
     assert render(text, {"a": "!", "b": "!", "c": "!"}) == text
+
+
+def test_item_is_filled_in_late_and_everything_once_e53() -> None:
+    text = "{topic}: {item.a.b} of {item} and {items} {{item}} {{item.a}} {{topic}} {item-x}"
+    inputs = {"topic": "{item.a}", "items": 3, "item": "never"}
+    template = ItemTemplate(text, inputs)
+    assert template.fill({"a": {"b": "{topic}"}}) == (
+        '{item.a}: {topic} of {"a": {"b": "{topic}"}} and 3 {item} {item.a} {topic} {item-x}'
+    )
+    assert ItemTemplate("{item.a}{item}", {}).fill({"a": None}) == '{"a": null}'
+    assert list(find_item_paths(text)) == ["a.b", ""]
+    assert list(find_variables(hide_item(text))) == ["topic", "items"]
+    assert render(hide_item("{topic} {item} {item.a}"), {"topic": 1, "item": 2}) == "1 {item} {item.a}"
+
+
+def test_missing_field_of_an_item_names_the_nearest_e53() -> None:
+    with pytest.raises(LookupError, match=r"There is no field 'txt'. Did you mean 'text'\?"):
+        ItemTemplate("{item.txt}", {}).fill({"text": "a"})
+    for item in ("a", 3, None, ["a"]):
+        with pytest.raises(LookupError, match="There is no field 'text'"):
+            ItemTemplate("{item.text}", {}).fill(item)
+
+
+@pytest.mark.parametrize(
+    "text, name", [("{docs}", "docs"), (" {docs} ", "docs"), ("docs", None), ("{{docs}}", None), ("{a} {b}", None)]
+)
+def test_source_that_is_an_input_has_its_name_in_braces_e53(text: str, name: str | None) -> None:
+    assert find_input_name(text) == name

@@ -10,6 +10,7 @@ import pytest
 
 from ensemble_notebook.domain.wording import (
     UNKNOWN,
+    describe_cause,
     format_count,
     format_duration,
     format_money,
@@ -43,6 +44,11 @@ def test_share_is_worded_as_in_the_table(share, text):
 @pytest.mark.parametrize("number, noun, text", CASES["plurals"])
 def test_noun_follows_its_number_as_in_the_table(number, noun, text):
     assert pluralize(number, noun) == text
+
+
+@pytest.mark.parametrize("reason, text", CASES["causes"])
+def test_cause_is_worded_as_in_the_table(reason, text):
+    assert describe_cause(reason) == text
 
 
 def test_exact_prices_are_worded_like_those_that_went_through_json():

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ensemble_notebook.domain.events import Event, Noted
+from ensemble_notebook.domain.events import Event, Noted, Warned
 from ensemble_notebook.engine.events.clock import SystemClock
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
 from ensemble_notebook.engine.events.listener_delivery import ListenerDelivery, wants_tokens
@@ -156,3 +156,52 @@ def test_replies_stream_when_one_listener_asks_for_them_e17() -> None:
     assert wants_tokens([Recorder(), asking(True)])
     assert not wants_tokens([Recorder(), asking(False)])
     assert not wants_tokens([])
+
+
+class Choosy(Recorder):
+    """A listener that hears of warnings alone."""
+
+    event_types = (Warned,)
+
+    def on_event(self, event: Event) -> None:
+        assert isinstance(event, Warned)
+        self.messages.append(event.message)
+
+
+class Resting(Recorder):
+    """A listener that rests after each time that it has heard everything; longer than a test may take."""
+
+    rest_s = 1000.0
+
+
+def test_listener_hears_of_its_types_alone() -> None:
+    choosy = Choosy()
+
+    async def main() -> None:
+        delivery = ListenerDelivery([choosy])
+        emitter = SpanEmitter(EventStream("r", SystemClock(), [delivery.put]), "r")
+        emitter.emit(Noted, message="a note")
+        emitter.emit(Warned, message="a warning")
+        await delivery.drain(30)
+
+    asyncio.run(main())
+    assert choosy.messages == ["a warning"]
+
+
+def test_listener_that_rests_hears_everything_at_the_end() -> None:
+    resting = Resting()
+
+    async def main() -> None:
+        delivery = ListenerDelivery([resting])
+        emitter = SpanEmitter(EventStream("r", SystemClock(), [delivery.put]), "r")
+        emitter.emit(Noted, message="0")
+        while not resting.messages:  # noqa: ASYNC110 - it happens on another thread
+            await asyncio.sleep(0.001)
+        for number in range(1, 100):
+            emitter.emit(Noted, message=str(number))
+        await asyncio.sleep(0.05)
+        assert resting.messages == ["0"]
+        await delivery.drain(30)
+
+    asyncio.run(main())
+    assert resting.messages == [str(number) for number in range(100)]

@@ -45,6 +45,7 @@ from ensemble_notebook.domain.events import (
     TaskStarted,
     Warned,
 )
+from ensemble_notebook.engine.events.clock import SystemClock
 from ensemble_notebook.engine.run.driver import CANCELLATION_LIMIT_S, Driver
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import DeadlineExceededError, ToolExecutionError
@@ -626,3 +627,27 @@ def test_ten_thousand_tasks_make_three_events_each_and_no_thread() -> None:
     assert len(result.outputs) == 10_000
     assert len(events) == 2 + 3 * 10_000 + 1
     assert set(threading.enumerate()) <= before
+
+
+def test_a_chain_takes_one_turn_of_the_loop_for_each_task() -> None:
+    async def at_once(_: TaskInput) -> str:
+        return "done"
+
+    async def main() -> int:
+        names = [f"t{number}" for number in range(50)]
+        tasks = [task(name, *before, handler=at_once) for name, before in zip(names, [(), *zip(names)], strict=False)]
+        driver, _ = driver_of(parallel(*tasks), SystemClock())
+        turns = 0
+
+        def count() -> None:
+            nonlocal turns
+            turns += 1
+            loop.call_soon(count)
+
+        loop = asyncio.get_running_loop()
+        loop.call_soon(count)
+        result = await driver.run()
+        assert len(result.outputs) == len(names)
+        return turns
+
+    assert asyncio.run(main()) < 60

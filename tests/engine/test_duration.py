@@ -18,7 +18,7 @@ from ensemble_notebook.engine.events.task_timer import TaskTimer
 from ensemble_notebook.models.langchain.script import Fail, Reply, ToolUse
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 from ensemble_notebook.testing.trace_invariants import find_violations
-from ensemble_notebook.trace.codec.record_reader import parse_duration
+from ensemble_notebook.trace.codec.record_reader import read_value
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 from tests.engine.test_startup import SlowSource
@@ -48,7 +48,7 @@ def agree_on_durations(events):
         in_ms = duration / timedelta(milliseconds=1)
         assert abs(frame.duration_ms[span_id] - in_ms) < 1e-3
         assert abs(rows[span_id]["duration_ms"] - in_ms) < 1e-2
-        assert abs(parse_duration(files[span_id]["duration"]) - duration) <= timedelta(microseconds=1)
+        assert abs(read_value(files[span_id]["duration"], timedelta) - duration) <= timedelta(microseconds=1)
         said = ended[each.name].duration
         if said is not None:
             assert abs(said - duration) <= timedelta(microseconds=1)

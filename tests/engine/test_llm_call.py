@@ -73,6 +73,10 @@ class Model:
 
     def add_user_message(self, text: str) -> None: ...
 
+    def add_reply(self, reply: ModelReply) -> None: ...
+
+    def take_kept_reply(self) -> None: ...
+
     async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
         return await run()
 
@@ -80,7 +84,11 @@ class Model:
         return self.bound
 
     async def reply(
-        self, on_token: Callable[[str], None] | None = None, *, max_tokens: int | None = None
+        self,
+        on_token: Callable[[str], None] | None = None,
+        *,
+        max_tokens: int | None = None,
+        check_sending: Callable[[], None] | None = None,
     ) -> ModelReply:
         self.asked.append(max_tokens)
         await asyncio.sleep(self.seconds)
@@ -217,10 +225,16 @@ def test_a_cancelled_request_stays_booked_and_a_cancelled_wait_leaves_nothing_e3
 
 def test_a_request_that_was_granted_while_it_was_cancelled_gives_its_place_on_e36() -> None:
     run = Run(budget := Budget(max_tokens=200).shared())
+    second: asyncio.Future[Any]
+
+    async def ask_and_cancel_the_next() -> None:
+        await run.ask(Model())
+        second.cancel()
 
     async def main() -> None:
-        first, second, third = [asyncio.ensure_future(run.ask(model)) for model in (Model(), Model(), Model())]
-        first.add_done_callback(lambda _: second.cancel())
+        nonlocal second
+        first = asyncio.ensure_future(ask_and_cancel_the_next())
+        second, third = asyncio.ensure_future(run.ask(Model())), asyncio.ensure_future(run.ask(Model()))
         await asyncio.wait([first, second, third])
         assert second.cancelled()
         assert third.result().text == "ok"

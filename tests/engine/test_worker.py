@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
 from ensemble_notebook.engine.threads.thread_pool import EAGER_THREADS, ThreadPool
 
 PATIENCE_S = 30.0
@@ -26,6 +27,10 @@ def with_pool(main: Callable[[ThreadPool], Awaitable[Any]]) -> Any:
             pool.close()
 
     return asyncio.run(run())
+
+
+async def call(pool: ThreadPool, label: str, function: Callable[[], Any]) -> Any:
+    return await pool.call(label, function)
 
 
 def test_the_result_comes_back_from_a_daemon_thread() -> None:
@@ -76,7 +81,7 @@ def test_calls_one_after_another_share_one_thread_e2() -> None:
 def test_calls_side_by_side_each_get_a_thread() -> None:
     async def main(pool: ThreadPool) -> None:
         meeting = threading.Barrier(EAGER_THREADS)
-        await asyncio.gather(*(pool.call("meet", meeting.wait) for _ in range(EAGER_THREADS)))
+        await asyncio.gather(*(call(pool, "meet", meeting.wait) for _ in range(EAGER_THREADS)))
 
     with_pool(main)
 
@@ -85,7 +90,7 @@ def test_hanging_calls_never_starve_others_e15() -> None:
     release = threading.Event()
 
     async def main(pool: ThreadPool) -> str:
-        hanging = [asyncio.ensure_future(pool.call("hang", release.wait)) for _ in range(EAGER_THREADS)]
+        hanging = [asyncio.create_task(call(pool, "hang", release.wait)) for _ in range(EAGER_THREADS)]
         try:
             return await pool.call("quick", lambda: "done")
         finally:
@@ -97,7 +102,7 @@ def test_hanging_calls_never_starve_others_e15() -> None:
 
 def test_many_quick_calls_need_few_threads() -> None:
     async def main(pool: ThreadPool) -> set[int]:
-        return set(await asyncio.gather(*(pool.call("ident", threading.get_ident) for _ in range(1000))))
+        return set(await asyncio.gather(*(call(pool, "ident", threading.get_ident) for _ in range(1000))))
 
     assert len(with_pool(main)) < 100
 
@@ -112,11 +117,11 @@ def test_a_cancelled_call_is_named_while_it_runs_and_forgotten_after_e35() -> No
         release.wait()
 
     async def main(pool: ThreadPool) -> ThreadPool:
-        call = asyncio.ensure_future(pool.call("tool sleepy", hang))
+        sleepy = asyncio.create_task(call(pool, "tool sleepy", hang))
         await pool.call("watch", started.wait)
         assert pool.list_abandoned() == []
-        call.cancel()
-        await asyncio.wait([call])
+        sleepy.cancel()
+        await asyncio.wait([sleepy])
         assert pool.list_abandoned() == ["tool sleepy"]
         return pool
 
@@ -130,8 +135,8 @@ def test_a_call_cancelled_before_its_turn_never_runs() -> None:
     release, ran = threading.Event(), threading.Event()
 
     async def main(pool: ThreadPool) -> None:
-        hanging = [asyncio.ensure_future(pool.call("hang", release.wait)) for _ in range(EAGER_THREADS)]
-        late = asyncio.ensure_future(pool.call("late", ran.set))
+        hanging = [asyncio.create_task(call(pool, "hang", release.wait)) for _ in range(EAGER_THREADS)]
+        late = asyncio.create_task(call(pool, "late", ran.set))
         await asyncio.sleep(0)
         late.cancel()
         await asyncio.wait([late])
@@ -178,10 +183,10 @@ def test_a_function_that_outlives_its_loop_does_no_harm() -> None:
         release.wait()
 
     async def main(pool: ThreadPool) -> None:
-        call = asyncio.ensure_future(pool.call("hang", hang))
+        hanging = asyncio.create_task(call(pool, "hang", hang))
         await pool.call("watch", started.wait)
-        call.cancel()
-        await asyncio.wait([call])
+        hanging.cancel()
+        await asyncio.wait([hanging])
 
     with_pool(main)
     release.set()
@@ -196,9 +201,12 @@ from ensemble_notebook.engine.threads.thread_pool import ThreadPool
 
 async def main():
     pool, started = ThreadPool(), threading.Event()
-    call = asyncio.ensure_future(pool.call("hang", lambda: (started.set(), threading.Event().wait())))
+    async def hang():
+        await pool.call("hang", lambda: (started.set(), threading.Event().wait()))
+
+    hanging = asyncio.create_task(hang())
     await pool.call("watch", started.wait)
-    call.cancel()
+    hanging.cancel()
     pool.close()
     print("over")
 
@@ -207,3 +215,19 @@ asyncio.run(main())
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "over\n"
     assert done.stderr == ""
+
+
+def test_who_waits_for_another_thread_is_woken_on_the_next_turn_of_the_loop() -> None:
+    async def main() -> bool:
+        event = CrossThreadEvent()
+
+        async def wait() -> None:
+            await event
+
+        waiting = asyncio.create_task(wait())
+        await asyncio.sleep(0)
+        event.set()
+        await asyncio.sleep(0)
+        return waiting.done()
+
+    assert asyncio.run(main())

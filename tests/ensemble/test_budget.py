@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import random
 import re
 import threading
+import weakref
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -22,11 +24,12 @@ from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.engine.agent.llm_call import LlmCaller
 from ensemble_notebook.engine.events.clock import SystemClock
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
-from ensemble_notebook.engine.limits.budget_account import open_account
+from ensemble_notebook.engine.limits.budget_account import _shared_books, open_account
 from ensemble_notebook.engine.limits.budget_ledger import MIN_OUTPUT_TOKENS
 from ensemble_notebook.engine.limits.request_limits import RequestLimits
 from ensemble_notebook.ensemble.ensemble import Ensemble
 from ensemble_notebook.errors import AgentExecutionError, BudgetExceededError, ValidationError
+from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.trace.folding.prices import calculate_price
 from tests.support.drive import no_extra
@@ -189,6 +192,18 @@ def test_runs_in_several_threads_spend_from_the_budget_that_they_share_e36() -> 
         assert len(server.requests) == 7
     assert sum(len(output.task_outputs) for output in outputs) == 7
     assert RunStatus.BUDGET_EXCEEDED in {output.status for output in outputs}
+
+
+def test_a_shared_budget_that_nobody_holds_any_more_is_freed_with_its_account_e36() -> None:
+    budget = Budget(max_llm_calls=7).shared()
+    ensemble = Ensemble(tasks=[Task.of("a")], llm=ScriptedChatModel(default="ok"), budget=budget)
+    # On a loop of its own, since a loop keeps the context of a cancelled timer until its time has come.
+    asyncio.run(ensemble.arun())
+    assert budget.remaining == {"max_llm_calls": 6}
+    freed, books = weakref.ref(budget), weakref.ref(_shared_books[budget])
+    del budget, ensemble
+    gc.collect()
+    assert (freed(), books()) == (None, None)
 
 
 def test_the_budget_and_the_trace_count_the_same_e36() -> None:

@@ -23,6 +23,7 @@ from ensemble_notebook import (
     TaskExecutionError,
     TaskInput,
 )
+from ensemble_notebook.notebook.live.feed_registry import find_feed
 from ensemble_notebook.notebook.live.timeline_widget import make_timeline
 from ensemble_notebook.notebook.picture.static_picture import make_output_bundle
 from tests.support.openai_server import Answer, OpenAIServer
@@ -112,7 +113,20 @@ def shown_by(ensemble: Ensemble, output: EnsembleOutput) -> Iterator[tuple[str, 
     yield "pickle of outputs", pickle.dumps(output.task_outputs)
     yield "trace", json.dumps(output.trace.to_dict())
     yield "bundle", json.dumps(make_output_bundle(output))
-    yield "widget", json.dumps([make_timeline(output).snapshot, make_timeline(output)._repr_mimebundle_()], default=str)
+    widget = make_timeline(output)
+    feed = find_feed(widget.feed_id)
+    yield (
+        "widget",
+        json.dumps(
+            [
+                feed.messages.make_snapshot(),
+                repr(feed.messages.pack_snapshot()),
+                feed.messages.make_delta(0),
+                widget._repr_mimebundle_(),
+            ],
+            default=str,
+        ),
+    )
     frames = output.frames
     for name in ("spans", "tasks", "errors", "messages", "tool_calls", "llm_calls", "attempts", "events", "agents"):
         yield f"frame {name}", getattr(frames, name).to_csv()

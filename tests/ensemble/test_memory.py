@@ -23,6 +23,7 @@ from ensemble_notebook import (
     Task,
     TaskInputPrepared,
 )
+from tests.support.limits import meet_limit
 
 
 def prompt(output: EnsembleOutput, task: str) -> str:
@@ -38,7 +39,9 @@ def test_a_task_reads_what_an_earlier_one_of_the_run_left_behind() -> None:
     second = Task.of("Write about tides", name="write", memory=["tides", "style"])
     output = run(ScriptedChatModel(replies=["The moon pulls tides.", "Done."]), first, second)
     assert "## Memory" not in prompt(output, "find")
-    assert prompt(output, "write").startswith("## Memory: tides\n- The moon pulls tides.\n\n## Task\n")
+    assert prompt(output, "write").startswith(
+        "## Memory: tides\n- Asked: Find facts about tides\nAnswered: The moon pulls tides.\n\n## Task\n"
+    )
     assert "## Memory: style" not in prompt(output, "write")
 
 
@@ -50,7 +53,7 @@ def test_runs_share_no_memory_unless_they_share_a_store() -> None:
     assert "## Memory" not in again() + again()
     store = InMemoryStore()
     assert "## Memory" not in again(memory=store)
-    assert "- The moon pulls tides." in again(memory=store)
+    assert "Answered: The moon pulls tides." in again(memory=store)
 
 
 def test_a_file_remembers_across_ensembles(tmp_path: Path) -> None:
@@ -96,12 +99,18 @@ class Hung:
 
 
 def test_a_store_that_hangs_costs_a_warning_and_never_the_task_e38() -> None:
-    task = Task.of("Talk", name="t", memory="tides", timeout=0.1)
-    output = run(ScriptedChatModel(replies=["x"]), task, memory=Hung())
+    limits: list[float] = []
+
+    def talk(limit_s: float) -> EnsembleOutput:
+        limits.append(limit_s)
+        task = Task.of("Talk", name="t", memory="tides", timeout=limit_s)
+        return run(ScriptedChatModel(replies=["x"]), task, memory=Hung())
+
+    output = meet_limit(talk, lambda output: output.task_outputs, 0.1)
     assert output["t"].raw == "x"
     assert output.warnings == (
-        "The memory 'tides' could not be read for task 't': no answer within 0.1 s",
-        "The memory 'tides' could not be written for task 't': no answer within 0.1 s",
+        f"The memory 'tides' could not be read for task 't': no answer within {limits[-1]:g} s",
+        f"The memory 'tides' could not be written for task 't': no answer within {limits[-1]:g} s",
     )
 
 
@@ -128,7 +137,7 @@ def test_handlers_write_memory_too() -> None:
     store = InMemoryStore()
     run(ScriptedChatModel(), Task.of("Note", handler=lambda task: "noted", memory="notes"), memory=store)
     (entry,) = store.retrieve("notes", "noted", 5)
-    assert (entry.text, entry.metadata["agent"]) == ("noted", "Handler")
+    assert (entry.text, entry.metadata["agent"]) == ("Asked: Note\nAnswered: noted", "Handler")
 
 
 def test_an_edited_output_is_what_is_remembered() -> None:
@@ -137,4 +146,4 @@ def test_an_edited_output_is_what_is_remembered() -> None:
     store = InMemoryStore()
     task = Task.of("Note", handler=lambda task: "draft", memory="notes", review=Review())
     run(ScriptedChatModel(), task, memory=store, review_handler=lambda request: ReviewDecision.edit("final"))
-    assert [each.text for each in store.retrieve("notes", "final", 5)] == ["final"]
+    assert [each.text for each in store.retrieve("notes", "final", 5)] == ["Asked: Note\nAnswered: final"]

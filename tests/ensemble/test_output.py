@@ -149,7 +149,7 @@ def test_an_output_is_had_by_task_or_by_name() -> None:
 def test_a_missing_output_says_why_it_is_missing() -> None:
     output = output_of(task("broken", handler=fail), task("reader", "broken"), error_strategy="continue_on_error")
     reasons = {}
-    for name in ("broken", "reader", "brokn"):
+    for name in ("broken", "reader", "brokn", 0):
         with pytest.raises(KeyError) as caught:
             output[name]
         reasons[name] = caught.value.args[0]
@@ -158,6 +158,7 @@ def test_a_missing_output_says_why_it_is_missing() -> None:
         "broken": f"Task 'broken' failed: ValueError: broken is broken (at {place})",
         "reader": "Task 'reader' was skipped: needs 'broken', which failed",
         "brokn": "No task 'brokn'. Did you mean 'broken'?",
+        0: "No task 0. Known: 'broken', 'reader'.",
     }
 
 

@@ -72,8 +72,8 @@ def test_retries_wait_for_their_turn_like_any_request_e37(server: OpenAIServer, 
     server.script(Answer.status(429), "ok")
     slow = RateLimit(1, 1.5)
     events = Ensemble(tasks=tasks(1), llm=llm, rate_limit=slow).run().trace.events
-    first, second = [event.offset_s for event in events if isinstance(event, LlmAttemptStarted)]
-    assert second - first > 1.25  # the back-off alone is a second; the first event may be late by a little
+    _, second = [event.offset_s for event in events if isinstance(event, LlmAttemptStarted)]
+    assert second >= 1.5 - ROUNDING_S  # the back-off alone is at most 1.25 s
 
 
 def test_too_long_a_wait_fails_the_task_with_the_limit_as_its_cause_e37(server: OpenAIServer, llm: str) -> None:

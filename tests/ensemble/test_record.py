@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -168,7 +169,7 @@ def test_streamed_run_is_replayed_in_the_same_pieces(online, path):
         return [event.text async for event in lesson().astream(**settings) if isinstance(event, LlmToken)]
 
     with online as server:
-        server.script(*LESSON)
+        server.script(*(replace(answer, pause=0.01) for answer in LESSON))  # so that they come one by one
         first = asyncio.run(tokens(record=path))
     assert asyncio.run(tokens(replay=path)) == first
     assert len(first) > 8

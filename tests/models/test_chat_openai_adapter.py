@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import httpx
 import openai
 import pytest
+from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_openai import ChatOpenAI
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
@@ -55,10 +56,18 @@ class MovedChatOpenAI(ChatOpenAI):
         super().__setattr__(NEW_NAMES.get(name, name), value)
 
 
+class UnstreamedChatOpenAI(ChatOpenAI):
+    """A ``ChatOpenAI`` whose own stream fails."""
+
+    async def _astream(self, *_, **__):
+        raise AssertionError("LangChain streams")
+        yield
+
+
 @contextlib.asynccontextmanager
-async def port_of(url, model_class):
+async def port_of(url, model_class, **settings):
     connections = Connections(url)
-    model = make_chat_model(Endpoint(MODEL, url, None, "none"), connections, model_class=model_class)
+    model = make_chat_model(Endpoint(MODEL, url, None, "none"), connections, model_class=model_class, **settings)
     yield LangChainPort(model=model, name=MODEL, has_schema_support=True)
     await connections.aclose()
 
@@ -121,6 +130,50 @@ def test_model_without_the_names_is_plain_and_works(server, is_streamed):
     assert bodies[:2] == bodies[2:]
 
 
+def test_stream_that_nobody_else_hears_of_goes_past_langchain(server):
+    server.script(Answer("Looking.", calls=[("search", {"q": "steak"})]), "Rest it.")
+    first, second, streamed = asyncio.run(converse(server.url, UnstreamedChatOpenAI, is_streamed=True))
+    assert (first.tool_calls[0].arguments, second.text, streamed) == ({"q": "steak"}, "Rest it.", "Looking.Rest it.")
+
+
+def test_callbacks_of_a_model_hear_each_piece_of_its_stream(server):
+    server.script("Rest the steak.")
+
+    class Pieces(AsyncCallbackHandler):
+        heard = ""
+
+        async def on_llm_new_token(self, token, **_):
+            self.heard += token
+
+    async def run(handler):
+        async with port_of(server.url, ChatOpenAI, callbacks=[handler]) as port:
+            await port.open("s", "u").reply(print)
+        return handler.heard
+
+    assert asyncio.run(run(Pieces())) == "Rest the steak."
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer("Rest it.", usage=(30, 9)),
+        Answer("Rest", finish_reason="length"),
+        Answer(None, calls=[("call_7", "search", {"q": "steak"}), ("call_8", "search", '{"q": ')]),
+        Answer(""),
+    ],
+    ids=["text", "cut off", "calls", "nothing"],
+)
+def test_directly_streamed_reply_is_the_unstreamed_one(server, answer):
+    server.script(answer, answer)
+
+    async def run():
+        async with port_of(server.url, UnstreamedChatOpenAI) as port:
+            return [await port.open("s", "u", [SEARCH]).reply(on_token) for on_token in (None, print)]
+
+    whole, streamed = asyncio.run(run())
+    assert streamed == whole
+
+
 def test_model_without_the_names_is_held_to_a_schema(server):
     server.script("{}", "{}")
     asyncio.run(converse(server.url, MovedChatOpenAI, schema=SCHEMA))
@@ -152,7 +205,8 @@ def test_users_model_without_the_names_is_taken_as_it_is_and_its_retries_are_tol
 
 def test_missing_names_are_listed():
     assert find_missing_names(MovedChatOpenAI) == ("root_async_client", "async_client")
-    assert find_missing_names(int) == ("root_async_client", "async_client", "_use_responses_api")
+    methods = ("_use_responses_api", "_get_request_payload", "_create_chat_result")
+    assert find_missing_names(int) == ("root_async_client", "async_client", *methods)
 
 
 def test_only_models_with_the_names_get_other_completions():

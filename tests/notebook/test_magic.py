@@ -10,9 +10,11 @@ import weakref
 
 import pytest
 
-from ensemble_notebook import Ensemble, EnsembleOutput, RunHandle, RunStatus, ScriptedChatModel
+from ensemble_notebook import Ensemble, EnsembleOutput, ExecutionPlan, RunHandle, RunStatus, ScriptedChatModel
 from ensemble_notebook.cell.language.options import format_option_help
 from ensemble_notebook.errors import RunInterrupted, TaskExecutionError, ValidationError
+from ensemble_notebook.notebook.live.feed_registry import find_feed
+from ensemble_notebook.notebook.live.run_display import NotebookDisplay
 from ensemble_notebook.notebook.picture.static_picture import TRACE_MIME
 
 CHAIN = """
@@ -93,7 +95,8 @@ def test_widget_gives_way_to_the_picture_at_the_end(kitchen):
     assert "application/vnd.jupyter.widget-view+json" in kinds[1]
     assert kinds[2] == {"text/plain", "text/html", TRACE_MIME}
     assert len({output["transient"]["display_id"] for output in kitchen.displayed[:3]}) == 1
-    assert kitchen.names["report"].timeline.snapshot["run"]["status"] == "completed"
+    feed = find_feed(kitchen.names["report"].timeline.feed_id)
+    assert (feed.is_live, feed.messages.make_snapshot()["run"]["status"]) == (False, "completed")
 
 
 def test_answer_is_formatting_and_nothing_else(kitchen):
@@ -129,6 +132,19 @@ def test_dry_run_shows_the_plan_and_calls_nothing(kitchen):
     assert "_ensemble" not in kitchen.names
 
 
+def test_dry_run_binds_the_plan_where_a_name_is_given_and_keeps_what_a_run_left(kitchen, capsys):
+    assert kitchen.run(f"%%ensemble --dry-run -o plan{CHAIN}").success
+    assert isinstance(kitchen.names["plan"], ExecutionPlan)
+    assert kitchen.names["plan"].total_tasks == 2
+    assert kitchen.run(f"%%ensemble -o report{CHAIN}").success
+    report = kitchen.names["report"]
+    capsys.readouterr()
+    assert kitchen.run(f"%%ensemble --dry-run -o report{CHAIN}").success
+    assert kitchen.names["report"] is report
+    told = "report still has the output of an earlier run. Give -o another name to bind this plan.\n"
+    assert told in capsys.readouterr().out
+
+
 def test_dry_run_says_what_a_run_would_take_where_that_can_be_told(shell, capsys):
     assert shell.run("%%ensemble --dry-run --llm scripted\n- Write about {topic}\n- Shorten it").success
     assert "Estimate: model calls: 2; tokens: " in capsys.readouterr().out
@@ -153,6 +169,7 @@ def test_define_binds_the_ensemble_and_shows_nothing(kitchen):
     del kitchen.names["dish"]
     kitchen.run(f"%%ensemble --define -o team{CHAIN}")
     assert isinstance(kitchen.names["team"], Ensemble)
+    assert kitchen.names["team"].name == "team"
     assert kitchen.seen() == []
     assert kitchen.names["team"].run(dish="soup").raw == "served: cooked soup"
 
@@ -244,18 +261,31 @@ def test_interrupt_before_the_run_has_begun_is_not_lost(kitchen, monkeypatch):
     assert kitchen.names["report"].status is RunStatus.INTERRUPTED
 
 
+def test_interrupt_while_the_last_picture_is_made_ends_the_cell_and_keeps_the_output(kitchen, monkeypatch):
+    close = NotebookDisplay.close
+
+    def interrupted_close(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return close(*arguments)
+
+    monkeypatch.setattr(NotebookDisplay, "close", interrupted_close)
+    assert isinstance(kitchen.error(f"%%ensemble -o report{CHAIN}"), KeyboardInterrupt)
+    assert kitchen.names["report"].status is RunStatus.COMPLETED
+
+
 def test_run_that_does_not_stop_in_time_leaves_its_handle(kitchen, monkeypatch, capsys):
     started, go_on = threading.Event(), threading.Event()
 
     async def block(_):
         started.set()
         go_on.wait(20)
+        return "cooked slowly"
 
     def give_up(_, **_options):
         started.wait(20)
         raise KeyboardInterrupt
 
-    kitchen.names["serve"] = block
+    kitchen.names["cook"] = block
     with monkeypatch.context() as patch:
         patch.setattr(RunHandle, "result", give_up)
         patch.setattr("ensemble_notebook.ensemble.run_handle.INTERRUPT_LIMIT_S", 0.01)
@@ -265,7 +295,7 @@ def test_run_that_does_not_stop_in_time_leaves_its_handle(kitchen, monkeypatch, 
     handle = kitchen.names["report"]
     with pytest.raises(RunInterrupted) as caught:
         handle.result(timeout=20)
-    assert caught.value.output["cook"].raw == "cooked pasta"
+    assert [each.raw for each in caught.value.output.task_outputs] == ["cooked slowly"]
 
 
 def test_timeout_of_the_run_is_an_option(kitchen):

@@ -80,12 +80,12 @@ NOISE_S = 0.05
 
 
 def measure(text: str) -> float:
-    """The least of three times, in seconds."""
+    """The least of three times, in seconds of the processor."""
     times = []
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         neutralize_markdown(text)
-        times.append(time.perf_counter() - started)
+        times.append(time.process_time() - started)
     return min(times)
 
 
@@ -109,6 +109,6 @@ def test_time_grows_with_the_length_for_random_shapes_e67(seed: int) -> None:
 
 
 def test_a_long_word_is_neutral_at_once_e67() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert neutralize_markdown("a" * 400_000) == "a" * 400_000
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -12,12 +12,14 @@ from ensemble_notebook.notebook.picture.chart import make_chart
 from ensemble_notebook.notebook.picture.static_picture import (
     LONGEST_TEXT,
     TRACE_MIME,
+    make_messages,
     make_output_bundle,
     make_plan_bundle,
     render_chart_html,
     render_chart_text,
 )
 from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
@@ -51,7 +53,7 @@ class Elements(HTMLParser):
 
 
 def bundle_of(events) -> dict:
-    return make_output_bundle(SimpleNamespace(events=events, late_warnings=(), ensemble=SimpleNamespace(cost=None)))
+    return make_output_bundle(SimpleNamespace(trace=ExecutionTrace.from_events(events), late_warnings=()))
 
 
 @pytest.fixture
@@ -122,7 +124,8 @@ def test_plain_text_is_a_table_with_a_status_line(ordinary):
 
 def test_long_outputs_are_cut_and_say_so(ordinary):
     written = Elements(ordinary["text/html"]).text
-    assert ("A draft. " * 1000)[:LONGEST_TEXT] + " ..." in written
+    told = "\n[7,000 more characters are left out here. All of it: output['"
+    assert ("A draft. " * 1000)[:LONGEST_TEXT] + told in written
     assert ("A draft. " * 1000)[: LONGEST_TEXT + 1] not in written
 
 
@@ -152,3 +155,23 @@ def test_plan_has_a_picture():
     assert set(bundle) == {"text/plain", "text/html"}
     assert bundle["text/plain"].startswith("○ starting · 2 tasks")
     assert {tag for tag, _ in Elements(bundle["text/html"]).found} <= KEPT_BY_JUPYTERLAB
+
+
+def test_a_view_knows_what_the_notebook_calls_the_output(shell):
+    shell.run("from ensemble_notebook import ScriptedChatModel\nmodel = ScriptedChatModel(default='A draft.')")
+    shell.run("%%ensemble -o report\nllm: model\ntasks: {draft: Write}")
+    output = shell.names["report"]
+    assert make_messages(output).make_snapshot()["run"]["variable"] == "report"
+    shell.run("_ = report; del report")
+    assert make_messages(output).make_snapshot()["run"]["variable"] is None
+    shell.run("%%ensemble\nllm: model\ntasks: {draft: Write}")
+    assert make_messages(shell.names["_ensemble"]).make_snapshot()["run"]["variable"] == "_ensemble"
+
+
+def test_trace_of_a_run_shows_what_its_output_shows():
+    build = EventBuilder({"find": ()}, agents={"find": "Ana"})
+    with build.task("find"), build.turn():
+        build.llm("The tide turns.", input_tokens=10, output_tokens=4)
+    bundle = ExecutionTrace.from_events(build.finish())._repr_mimebundle_()
+    assert {"text/plain", "text/html", TRACE_MIME} <= set(bundle)
+    assert "find" in Elements(bundle["text/html"]).text

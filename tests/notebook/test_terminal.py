@@ -1,5 +1,6 @@
 """IPython in a real terminal: a table that moves, and Ctrl-C (C30, E35)."""
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -10,10 +11,13 @@ import pytest
 LIMIT_S = 60
 SETUP = """\
 import asyncio
+from pathlib import Path
+GO_ON = Path(__file__).with_name("go_on")
 async def quick(task):
     return "the \\x1b]0;title\\x07 answer"
 async def slow(task):
-    await asyncio.sleep(1.5 if task.inputs.get("waits") else 60)
+    while not GO_ON.exists():
+        await asyncio.sleep(0.05)
     return "slow answer"
 def review(after):
     from ensemble_notebook import ScriptedChatModel
@@ -41,13 +45,16 @@ def terminal(tmp_path) -> Iterator[pexpect.spawn]:
     child.close(force=True)
 
 
-def test_table_moves_while_the_cell_runs_and_stays_at_the_end(terminal):
+def test_table_moves_while_the_cell_runs_and_stays_at_the_end(terminal, tmp_path):
     terminal.sendline("%config EnsembleMagics.display")
     terminal.expect(r"In \[2\]")
-    terminal.sendline("run('slow', '-i waits=yes -o report')")
+    terminal.logfile_read = log = io.StringIO()
+    terminal.sendline("run('slow', '-o report')")
+    for _ in range(3):
+        terminal.expect("● running")
+    (tmp_path / "go_on").touch()
     terminal.expect(r"In \[3\]")
-    shown = terminal.before
-    assert shown.count("● running") >= 3
+    shown = log.getvalue().partition("In [3]")[0]
     assert shown.count("✓ completed") >= 1
     assert shown.rindex("✓ completed") > shown.rindex("● running")
     assert "\x1b[1A" in shown

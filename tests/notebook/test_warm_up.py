@@ -1,5 +1,6 @@
 """The warm-up: what it imports, whom it gives way to, and that it can be done without."""
 
+import importlib.util
 import logging
 import sys
 import threading
@@ -11,9 +12,17 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 from nbclient import NotebookClient
 
-from ensemble_notebook.notebook.magics.warm_up import GIVE_WAY_S, REST_S, THREAD_NAME, WarmUp
+from ensemble_notebook.notebook.magics.warm_up import GIVE_WAY_S, IMPORTS, REST_S, THREAD_NAME, WarmUp
 from tests.support.kernel import LIMIT_S, Kernel
 
+OURS = (
+    "ensemble_notebook.cell.cell_reader",
+    "ensemble_notebook.ensemble.ensemble",
+    "ensemble_notebook.notebook.live.run_display",
+    "ensemble_notebook.notebook.live.timeline_widget",
+    "ensemble_notebook.models.model_source",
+    "ensemble_notebook.trace.execution_trace",
+)
 WATCH = f"""
 import sys, threading
 contacted = []
@@ -23,6 +32,12 @@ def watch(name, args):
 sys.addaudithook(watch)
 def is_warming():
     return any(thread.name == {THREAD_NAME!r} for thread in threading.enumerate())
+def count():
+    return sum(thread.name == {THREAD_NAME!r} for thread in threading.enumerate()), callbacks()
+def count_after_this_cell():
+    # At once, when the cell is over: what it began may have ended before anybody asks.
+    get_ipython().events.register("post_execute", lambda: counts.append(count()))
+counts = []
 def callbacks():
     known = [each for calls in get_ipython().events.callbacks.values() for each in calls]
     return sum("warm_up" in getattr(each, "__module__", "") for each in known)
@@ -51,7 +66,7 @@ def test_kernel_imports_in_silence_what_a_first_run_needs(kernel):
     request, _ = kernel.run("%load_ext ensemble_notebook")
     assert kernel.value("is_warming()") == "True"
     wait_until_done(kernel)
-    names = ("langchain_openai", "anywidget", "ensemble_notebook.models.model_source", "ruamel.yaml")
+    names = ("langchain_openai", "anywidget", *OURS, "ruamel.yaml")
     assert kernel.value(f"[each for each in {names} if each not in sys.modules]") == "[]"
     assert kernel.value("contacted") == "[]"
     assert kernel.value("callbacks()") == "0"
@@ -60,6 +75,13 @@ def test_kernel_imports_in_silence_what_a_first_run_needs(kernel):
     before = kernel.value("len(sys.modules)")
     kernel.run("%%ensemble --dry-run\nllm: scripted\ntasks: [Say hello]")
     assert int(kernel.value("len(sys.modules)")) - int(before) < 20
+
+
+def test_all_of_ours_that_it_imports_is_there():
+    # A module that was renamed would be left out in silence, since what fails is left to whoever needs it.
+    names = [name for each in IMPORTS for name in getattr(each, "args", ()) if name.startswith("ensemble_notebook.")]
+    assert set(OURS) <= set(names)
+    assert [name for name in names if importlib.util.find_spec(name) is None] == []
 
 
 def test_cell_that_imports_the_same_package_is_not_held_up(kernel):
@@ -72,9 +94,9 @@ def test_cell_that_imports_the_same_package_is_not_held_up(kernel):
 
 
 def test_unloading_and_switching_off_end_it_and_loading_twice_doubles_nothing(kernel):
-    kernel.run("%load_ext ensemble_notebook\n%load_ext ensemble_notebook\n%reload_ext ensemble_notebook")
-    assert kernel.value("sum(each.name == 'ensemble-warm-up' for each in threading.enumerate())") == "1"
-    assert kernel.value("callbacks()") == "2"
+    load = "%load_ext ensemble_notebook\n%load_ext ensemble_notebook\n%reload_ext ensemble_notebook"
+    kernel.run(f"{load}\ncount_after_this_cell()")
+    assert kernel.value("counts[0]") == "(1, 2)"
     kernel.run("%unload_ext ensemble_notebook")
     assert kernel.value("callbacks()") == "0"
     wait_until_done(kernel)
@@ -86,8 +108,8 @@ def test_unloading_and_switching_off_end_it_and_loading_twice_doubles_nothing(ke
 def test_switched_off_it_never_begins(kernel):
     kernel.run("%load_ext ensemble_notebook\n%config EnsembleMagics.warm_up = False")
     assert (kernel.value("is_warming()"), kernel.value("callbacks()")) == ("False", "0")
-    kernel.run("%config EnsembleMagics.warm_up = True")
-    assert (kernel.value("is_warming()"), kernel.value("callbacks()")) == ("True", "2")
+    kernel.run("%config EnsembleMagics.warm_up = True\ncount_after_this_cell()")
+    assert kernel.value("counts[0]") == "(1, 2)"
 
 
 def test_nobody_who_reads_no_warm_up():
@@ -179,8 +201,8 @@ def test_import_gives_way_to_a_cell_for_a_moment_only(ip, made):
     took = []
 
     def step():
-        ip.events.trigger("pre_execute")
         began = time.monotonic()
+        ip.events.trigger("pre_execute")
         with pytest.raises(ModuleNotFoundError):
             import no_such_module  # noqa: F401
         took.append(time.monotonic() - began)
@@ -188,7 +210,7 @@ def test_import_gives_way_to_a_cell_for_a_moment_only(ip, made):
     made([step])
     ip.events.trigger("post_execute")
     until(lambda: took)
-    assert GIVE_WAY_S * 0.9 <= took[0] < GIVE_WAY_S + 5
+    assert GIVE_WAY_S <= took[0] < GIVE_WAY_S + 30
 
 
 def test_step_that_fails_is_left_to_the_run(ip, made, caplog):

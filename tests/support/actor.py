@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.seams.chat_port import Fault, ModelReply, ToolAnswer, ToolCall, ToolSpec
 from ensemble_notebook.engine.run.run_result import RunResult
@@ -41,13 +42,20 @@ class Conversation:
     def add_user_message(self, text: str) -> None:
         self._scene.user = text
 
+    def add_reply(self, reply: ModelReply) -> None:
+        self._scene.turn += 1
+
+    def take_kept_reply(self) -> None: ...
+
     async def run_tool(self, call: ToolCall, run: Callable[[], Awaitable[ToolAnswer]]) -> ToolAnswer:
         return await run()
 
     def input_bound(self) -> int:
         return 1
 
-    async def reply(self, on_token: Any = None, *, max_tokens: int | None = None) -> ModelReply:
+    async def reply(
+        self, on_token: Any = None, *, max_tokens: int | None = None, check_sending: Any = None
+    ) -> ModelReply:
         said = self._play(self._scene)
         if inspect.isawaitable(said):
             said = await said
@@ -94,6 +102,10 @@ class Cast:
     def check(self, llm: Any) -> None: ...
 
     warnings = ()
+    has_reviews = False
+
+    async def review(self, request: ReviewRequest, ask: Callable[[], Awaitable[ReviewAnswer]]) -> ReviewAnswer:
+        return await ask()
 
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> Actor:
         return Actor(llm, self._plays[llm], has_schema_support=self._has_schema_support)

@@ -57,5 +57,5 @@ def links(cell: Cell) -> dict[str, tuple[str, ...]]:
 class Echo:
     """Something with the face of a chat model."""
 
-    async def ainvoke(self, messages: Any) -> Any:
+    async def ainvoke(self, messages: Any, config: Any = None) -> Any:
         return messages

@@ -7,6 +7,9 @@ import asyncio
 import pytest
 
 from ensemble_notebook.domain.seams.chat_port import ToolSpec
+from ensemble_notebook.models.recording.exchange_log import ExchangeLog
+from ensemble_notebook.models.recording.recorder import RecordingSource
+from ensemble_notebook.models.recording.recording_file import RecordingFile
 
 KEY = "sk-" + "a1B2" * 8
 SEARCH = ToolSpec(
@@ -26,6 +29,11 @@ def converse(source, llm, *steps, tools=(), system="You are a cook.", user="Cook
         return result
 
     return asyncio.run(run())
+
+
+def record_to(source, path):
+    """The source, recorded to a file."""
+    return RecordingSource(source, ExchangeLog(RecordingFile(path)))
 
 
 async def plain(conversation):

@@ -8,14 +8,18 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ExitReason, Workflow
+from ensemble_notebook.domain.definitions.review import ReviewAnswer, ReviewRequest
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.planning.execution_plan import make_plan
 from ensemble_notebook.domain.rules.ensemble_rules import check_ensemble
 from ensemble_notebook.domain.seams.chat_port import ChatPort, ChatSource
+from ensemble_notebook.domain.seams.run_memory import KeptTasks
 from ensemble_notebook.engine.events.clock import Clock, SystemClock
 from ensemble_notebook.engine.events.event_stream import EventStream, Sink
+from ensemble_notebook.engine.events.nested_events import NestedEvents, find_calling_span
+from ensemble_notebook.engine.limits.parent_run import find_parent_run
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.engine.specs.run_spec import RunSpec
@@ -36,6 +40,10 @@ class NoModels:
     def check(self, llm: Any) -> None: ...
 
     warnings = ()
+    has_reviews = False
+
+    async def review(self, request: ReviewRequest, ask: Callable[[], Awaitable[ReviewAnswer]]) -> ReviewAnswer:
+        return await ask()
 
     async def prepare(self, llm: Any, notice: Callable[[str], None]) -> ChatPort:
         notice(f"Fetching {llm}.")
@@ -44,7 +52,14 @@ class NoModels:
 
 
 def driver_of(
-    made: EnsembleDefinition, clock: Clock, sinks: Sequence[Sink] = (), source: ChatSource | None = None, **order: Any
+    made: EnsembleDefinition,
+    clock: Clock,
+    sinks: Sequence[Sink] = (),
+    source: ChatSource | None = None,
+    nested: NestedEvents | None = None,
+    run_id: str = "r",
+    kept_tasks: KeptTasks | None = None,
+    **order: Any,
 ) -> tuple[Driver, list[Event]]:
     """The driver of a run on the current loop, and its events; `order` says more than the definition does."""
     graph, warnings = check_ensemble(made)
@@ -66,8 +81,21 @@ def driver_of(
         "constraints": made.hierarchical_constraints,
         "manager_prompt": made.manager_prompt,
     }
-    stream = EventStream("r", clock, sinks)
-    return Driver(RunSpec(**whole | order), source or NoModels(), stream, clock, no_extra), stream.events
+    stream = EventStream(run_id, clock, sinks)
+    parent, around = (None, None) if nested is None else (find_parent_run(), nested.connect(stream))
+    spec = RunSpec(**whole | order)
+    return Driver(spec, source or NoModels(), stream, clock, no_extra, parent, around, kept_tasks), stream.events
+
+
+async def drive_nested(made: EnsembleDefinition, run_id: str, **order: Any) -> RunResult:
+    """Run inside a function that a driven run has called under virtual time, as a nested run of it (E52)."""
+    parent, place, loop = find_parent_run(), find_calling_span(), asyncio.get_running_loop()
+    assert parent is not None
+    assert place is not None
+    assert isinstance(loop, VirtualLoop)
+    nested = NestedEvents(place)
+    driver, _ = driver_of(made, LoopClock(loop), [nested.put], parent.source, nested, run_id, **order)
+    return await driver.run()
 
 
 def drive(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+_IMPOSED = {"add_done_callback"}  # asyncio calls it so, whatever we would
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
@@ -22,7 +23,7 @@ def find_identifiers(folder: Path) -> Iterator[tuple[str, str]]:
         for part in path.relative_to(folder).with_suffix("").parts:
             yield part, name
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            for identifier in _names_given_by(node):
+            for identifier in set(_names_given_by(node)) - _IMPOSED:
                 yield identifier, f"{name}:{getattr(node, 'lineno', 1)}"
 
 

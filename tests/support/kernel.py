@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ensemble_notebook.trace.timeline.column_reader import read_rows
+
 if TYPE_CHECKING:
     from jupyter_client.blocking import BlockingKernelClient
     from jupyter_client.manager import KernelManager
@@ -63,8 +65,9 @@ class Kernel:
         """Whether the widget of a cell knows that a task is done."""
         for message in self.of(request, "comm_open", "comm_msg"):
             data = message["content"]["data"]
-            told = data.get("content") or data.get("state", {}).get("snapshot") or {}
-            if any(row["name"] == task and row["status"] == "ok" for row in told.get("rows", ())):
+            told = data.get("content") or {}
+            rows = read_rows(told, message["buffers"]) if "columns" in told else told.get("rows", ())
+            if any(row["name"] == task and row["status"] == "ok" for row in rows):
                 return True
         return False
 

@@ -24,6 +24,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -48,6 +49,7 @@ class Answer:
         text: of the reply; None is a null content.
         calls: tool calls, as ``(name, arguments)`` or ``(id, name, arguments)``; arguments are a value for JSON, or
             the text itself, which need not be JSON; the id may be None.
+        until: nothing is sent until this holds, or for half a minute.
         delay: seconds before anything is sent.
         pause: seconds between the pieces of a streamed reply.
         usage: prompt and completion tokens; None is a null usage.
@@ -63,6 +65,7 @@ class Answer:
 
     text: str | None = "ok"
     calls: Sequence[tuple[Any, ...]] = ()
+    until: Callable[[], object] | None = None
     delay: float = 0.0
     pause: float = 0.0
     usage: tuple[int, int] | None = (11, 7)
@@ -271,7 +274,13 @@ class OpenAIServer:
         self.port = runner.addresses[0][1]
         started.set()
         await self._stopped.wait()
+        await asyncio.sleep(0)  # a connection that was just accepted is made with the loop's next step
+        transports = [connection.transport for connection in server.connections]
         await runner.cleanup()
+        for transport in transports:
+            if transport is not None:
+                transport.abort()  # one that still has something to send would outlive the loop
+        await asyncio.sleep(0)
 
     def _answer(self, request: Request) -> Answer:
         if self._script:
@@ -293,6 +302,9 @@ class OpenAIServer:
             request.closed_at = time.monotonic()
 
     async def _reply(self, asked: web.BaseRequest, request: Request, answer: Answer) -> web.StreamResponse:
+        if answer.until is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(_until(answer.until), 30)
         if answer.delay:
             await asyncio.sleep(answer.delay)
         if answer.cut == "before":
@@ -345,7 +357,7 @@ def _port(asked: web.BaseRequest) -> int:
     return 0 if transport is None else int(transport.get_extra_info("peername")[1])
 
 
-async def _until(condition: Callable[[], bool]) -> None:
+async def _until(condition: Callable[[], object]) -> None:
     while not condition():  # noqa: ASYNC110 - what is waited for happens on another loop
         await asyncio.sleep(0.01)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -19,13 +20,19 @@ from ensemble_notebook.domain.definitions.memory import MemoryEntry
 from ensemble_notebook.domain.definitions.phase import Phase, PhaseReview
 from ensemble_notebook.domain.definitions.review import Review, ReviewDecision, ReviewRequest
 from ensemble_notebook.domain.definitions.task import Task
+from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.domain.events import Event
+from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.models.langchain.script import Fail, Reply, ToolUse
 from ensemble_notebook.models.langchain.scripted_model import ScriptedChatModel
 from ensemble_notebook.models.model_source import ModelSource
+from ensemble_notebook.notebook.picture.bars import GAP
+from ensemble_notebook.notebook.picture.chart import make_chart
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
-from tests.support.drive import drive, fails, task, works
+from tests.support.drive import drive, drive_nested, fails, task, works
+from tests.support.span_summaries import write_summaries
 
 FOLDER: Final = Path(__file__).parents[1] / "fixtures" / "messages"
 EVENTS_IN_A_DELTA: Final = 7
@@ -117,8 +124,41 @@ def make_flat() -> EnsembleDefinition:
     return EnsembleDefinition(name="flat", tasks=(*tasks, slow), workflow="parallel", max_concurrency=2)
 
 
+def make_nested() -> EnsembleDefinition:
+    """Runs inside a handler, a tool, a guardrail and the review of a phase: one with phases, one whose model loads."""
+
+    async def compose(given: TaskInput) -> str:
+        await asyncio.sleep(0.5)
+        poem = (Task.of("Think", name="think", agent=poet), Task.of("Write", name="write", agent=poet))
+        return (await drive_nested(EnsembleDefinition(name="haiku", tasks=poem), "haiku")).outputs[1].raw
+
+    async def ask(question: str) -> str:
+        """Ask the others."""
+        halves = (Phase.of("one", task("first")), Phase.of("two", task("second"), after=["one"]))
+        await drive_nested(EnsembleDefinition(name="others", phases=halves), "others")
+        return "They agree."
+
+    async def check(output: TaskOutput) -> None:
+        await drive_nested(EnsembleDefinition(name="proof", tasks=(task("read"),)), "proof")
+
+    async def look(request: ReviewRequest) -> ReviewDecision:
+        await drive_nested(EnsembleDefinition(name="jury", tasks=(task("judge"),)), "jury")
+        return ReviewDecision.approve()
+
+    poet = make_agent("Poet", "Of the sea.", "The sea, the sea.")
+    asker = make_agent("Asker", Reply(calls=[ToolUse("ask", {"question": "why"})], delay=0.5), "So.", tools=[ask])
+    compose_task = task("compose", handler=compose, output_guardrails=[check])
+    return EnsembleDefinition(
+        name="nested",
+        phases=(
+            Phase(name="make", tasks=(compose_task, Task.of("Ask", name="ask", agent=asker)), review=PhaseReview(look)),
+        ),
+        workflow="parallel",
+    )
+
+
 def record(events: list[Event]) -> dict[str, Any]:
-    """The messages of a run: the first snapshot, every delta that follows it, and a last snapshot of all."""
+    """The messages of a run: the first snapshot, every delta that follows it, and all at the end in all forms."""
     fold, latest = TraceFold(), [events[0].time]
     messages = TimelineMessages(fold, lambda: latest[0])
 
@@ -131,23 +171,55 @@ def record(events: list[Event]) -> dict[str, Any]:
         for start in range(since, len(events), EVENTS_IN_A_DELTA):
             for event in events[start : start + EVENTS_IN_A_DELTA]:
                 take(event)
-            if (delta := messages.make_delta(since)) is not None:
-                yield delta
-                since = fold.count
+            yield messages.make_delta(since)
+            since = fold.count
 
     for event in events[:2]:  # the run and its plan
         take(event)
     first, deltas = messages.make_snapshot(), list(follow())
     details = {row["span_id"]: messages.make_details(row["span_id"]) for row in messages.make_snapshot()["rows"]}
-    return {"snapshot": first, "deltas": deltas, "final": messages.make_snapshot(), "details": details}
+    head, buffers = messages.pack_snapshot()
+    return {
+        "snapshot": first,
+        "deltas": deltas,
+        "final": messages.make_snapshot(),
+        "packed": {"head": head, "buffers": [b64encode(each).decode() for each in buffers]},
+        "saved": messages.make_saved_view(),
+        "picture": draw_picture(messages),
+        "details": details,
+    }
+
+
+def draw_picture(messages: TimelineMessages) -> dict[str, Any]:
+    """The static picture in parts, which the timeline's rows are held to (W14): what it says, and its lines."""
+    chart = make_chart(messages.make_snapshot())
+    lines = [
+        {
+            "span_id": line.span_id,
+            "name": line.name,
+            "status": line.status,
+            "depth": line.depth,
+            "is_worker": line.is_worker,
+            "time": line.cells[0],
+            "marks": sorted({piece.kind for piece in line.bar} - {GAP, "task"}),
+        }
+        for line in chart.lines
+    ]
+    return {"title": chart.title, "sentence": chart.sentence, "lines": lines}
+
+
+def drive_runs() -> dict[str, list[Event]]:
+    """The events of all runs, by name."""
+    source = {"source": LoadingSource(), "streams": True}
+    _, report = drive(make_report(), memory=Notes(), **source)
+    _, flat = drive(make_flat(), stop_after=5, **source)
+    _, nested = drive(make_nested(), **source)
+    return {"report": report, "flat": flat, "nested": nested}
 
 
 def make_messages() -> dict[str, dict[str, Any]]:
     """The messages of all runs, by name."""
-    source = {"source": LoadingSource(), "streams": True}
-    _, report = drive(make_report(), memory=Notes(), **source)
-    _, flat = drive(make_flat(), stop_after=5, **source)
-    return {"report": record(report), "flat": record(flat)}
+    return {name: record(events) for name, events in drive_runs().items()}
 
 
 def describe_shape(value: Any, place: str = "") -> set[str]:
@@ -164,9 +236,11 @@ def describe_shape(value: Any, place: str = "") -> set[str]:
 def main() -> None:
     """Write the files."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, messages in make_messages().items():
-        text = json.dumps(messages, ensure_ascii=False, separators=(",", ":"))
+    runs = drive_runs()
+    for name, events in runs.items():
+        text = json.dumps(record(events), ensure_ascii=False, separators=(",", ":"))
         (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    write_summaries({name: ExecutionTrace.from_events(events).frames.spans for name, events in runs.items()})
 
 
 if __name__ == "__main__":

@@ -57,6 +57,8 @@ export interface KindTraits {
   readonly hasTotals: boolean;
   /** True for what views name when they say what goes on right now. */
   readonly isActivity: boolean;
+  /** True for what does something by itself, as long as nothing runs inside it. */
+  readonly isWork: boolean;
 }
 
 const TRAITS = {
@@ -78,6 +80,7 @@ def _kind(kind: SpanKind) -> dict[str, Any]:
         "isLeaf": traits.is_leaf,
         "hasTotals": traits.has_totals,
         "isActivity": traits.is_activity,
+        "isWork": traits.is_work,
     }
 
 
@@ -111,6 +114,10 @@ def make_rows() -> str:
             f"export const RUN_AMOUNTS = {_names(_numbers(RUN, is_nullable=True))};",
             f"export const BUDGET_AMOUNTS = {_names(_numbers(BUDGET, is_nullable=True))};",
             "",
+            "/** What a column of rows holds. What comes under another name, or holds something else, is left out. */",
+            'export type Holds = "text" | "number" | "flag" | "record";',
+            f"export const ROW_COLUMNS = {_holds(ROWS)} as const satisfies Partial<Record<keyof Row, Holds>>;",
+            "",
         ]
     )
 
@@ -130,13 +137,14 @@ _TYPES: Final = {"Int64": "number", "Float64": "number", "boolean": "boolean"}
 
 
 def _interface(name: str, table: Table) -> Iterator[str]:
-    """What a record is. A column that may be unknown may also be absent, as it is in rows."""
+    """What a record is. A column that may be unknown may also be absent, as it is in rows, and so may their flags."""
     yield from ("", f"/** One {table.grain}. */", f"export interface {name} {{")
     for column in table.all_columns:
         unit = f" ({column.unit})" if column.unit and column.unit not in column.meaning else ""
         kind = column.type_name or _TYPES.get(column.dtype, "string")
         yield f"  /** {column.meaning}{unit} */"
-        yield f"  {column.name}?: {kind} | null;" if column.is_nullable else f"  {column.name}: {kind};"
+        may_be_absent = column.is_nullable or (table is ROWS and column.dtype == "boolean")
+        yield f"  {column.name}?: {kind} | null;" if may_be_absent else f"  {column.name}: {kind};"
     yield "}"
 
 
@@ -144,11 +152,18 @@ def _numbers(table: Table, *, is_nullable: bool) -> list[str]:
     return [each.name for each in table.columns if each.dtype in NUMBERS and each.is_nullable is is_nullable]
 
 
+_INDENTED: Final[Any] = {"initial_indent": "  ", "subsequent_indent": "  ", "break_long_words": False}
+_HOLDS: Final = {"Int64": "number", "Float64": "number", "boolean": "flag", "object": "record"}
+
+
+def _holds(table: Table) -> str:
+    items = ", ".join(f'{each.name}:~"{_HOLDS.get(each.dtype, "text")}"' for each in table.all_columns)
+    return "{\n" + textwrap.fill(f"{items},", 116, **_INDENTED).replace("~", " ") + "\n}"
+
+
 def _names(names: list[str]) -> str:
     return "[\n" + textwrap.fill(", ".join(map(json.dumps, names)) + ",", 116, **_INDENTED) + "\n] as const"
 
-
-_INDENTED: Final[Any] = {"initial_indent": "  ", "subsequent_indent": "  ", "break_long_words": False}
 
 FILES: Final = {"kinds.ts": make_kinds, "rows.ts": make_rows}
 

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,9 +67,21 @@ def test_agents_add_up_to_the_run(events):
     trace = ExecutionTrace.from_events(events)
     agents = trace.frames.agents
     assert known_sum(agents.input_tokens[agents.llm_count > 0]) == trace.metrics.input_tokens
+    assert known_sum(agents.total_tokens[agents.llm_count > 0]) == trace.metrics.total_tokens
     assert agents.attempt_count.sum() == trace.metrics.llm_attempt_count
     assert agents.delegation_count.sum() == trace.metrics.delegation_count == len(trace.frames.delegations)
     assert float(agents.cost.sum()) == pytest.approx(float(trace.metrics.cost or 0))
+
+
+@pytest.mark.parametrize("tokens, total", [((70, 30), 100), ((70, None), 70), ((None, 30), 30), ((None, None), None)])
+def test_all_tokens_of_an_agent_are_its_input_and_output_as_far_as_known(tokens, total):
+    build = EventBuilder({"a": (), "b": ()}, agents={"b": "Handler"})
+    with build.task("a"), build.turn():
+        build.llm("x", input_tokens=tokens[0], output_tokens=tokens[1])
+    with build.task("b"):
+        build.wait(1)
+    found = frames_of(build.finish()).agents.total_tokens
+    assert [None if pd.isna(each) else each for each in found] == [total, 0]
 
 
 def test_agents_have_percentiles_and_rates():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 
@@ -74,6 +75,21 @@ def test_the_critical_tasks_fill_the_run(graph):
     tasks, seconds, _ = graph
     trace = run(tasks, seconds)
     assert sum(seconds[name] for name in critical(trace)) == trace.duration.total_seconds()
+
+
+@given(graphs())
+def test_the_critical_path_of_handlers_is_the_run_and_no_longer(graph):
+    """T25: its segments follow each other from start to end, and name the handlers that made the run wait."""
+    tasks, seconds, _ = graph
+    trace = run(tasks, seconds)
+    path = Frames(trace.fold).critical_path
+    wall_ms = trace.duration.total_seconds() * 1000
+    assert path.duration_ms.sum() <= wall_ms + 1e-6
+    assert path.duration_ms.sum() >= wall_ms - 1e-6
+    ends = path.start_ms + path.duration_ms
+    assert (path.start_ms[1:].to_numpy() >= ends[:-1].to_numpy() - 1e-6).all()
+    named = [*path.task.dropna()]
+    assert named == [name for name in critical(trace) if seconds[name]]
 
 
 def test_who_freed_the_place_of_a_queued_task_is_critical():

@@ -7,6 +7,7 @@ import pytest
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from ensemble_notebook.trace.folding.trace_fold import TraceFold
 
 
 def events():
@@ -27,6 +28,19 @@ def test_a_trace_tells_of_the_run():
     assert trace.duration.total_seconds() == 3.0
     assert trace.ended_at - trace.started_at == trace.duration
     assert repr(trace) == "ExecutionTrace('demo', completed, 2 tasks, 3.0 s)"
+
+
+def test_a_trace_takes_a_fold_that_was_made_meanwhile():
+    trace, fold = ExecutionTrace.from_events(events()), TraceFold()
+    for event in events()[:-1]:
+        fold.add(event)
+    assert not trace.take_fold(fold)  # a view may have given up before the end
+    assert trace.status is RunStatus.COMPLETED
+    later = ExecutionTrace.from_events(events())
+    fold.add(events()[-1])
+    assert later.take_fold(fold)
+    assert later.fold is fold
+    assert (later.status, later.metrics, len(later.spans)) == (trace.status, trace.metrics, len(trace.spans))
 
 
 def test_a_task_has_its_own_part():

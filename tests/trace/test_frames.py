@@ -1,55 +1,25 @@
 """The trace as tables: columns, dtypes, order, clocks, ids (T4, T20, T21)."""
 
 import warnings
+from functools import cached_property
 
 import pandas as pd
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 from ensemble_notebook.domain.definitions.enums import ToolOutcome
 from ensemble_notebook.testing.event_builder import EventBuilder
-from ensemble_notebook.trace.analysis.agent_stats import AGENTS
-from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH
-from ensemble_notebook.trace.analysis.event_log import EVENTS
-from ensemble_notebook.trace.analysis.links import LINKS
+from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.frames import Frames
-from ensemble_notebook.trace.tables.frame_tables import (
-    ATTEMPTS,
-    DELEGATIONS,
-    ERRORS,
-    LLM_CALLS,
-    MESSAGES,
-    PHASES,
-    REVIEWS,
-    RUNS,
-    SPANS,
-    TASKS,
-    TOOL_CALLS,
-)
+from tests.support.frames_document import DOCUMENT, TABLES, make_document
 from tests.support.stream import streams
 
 pytestmark = pytest.mark.slow  # waits, servers and long replies: not for `make quick`
 
-TABLES = {
-    "runs": RUNS,
-    "agents": AGENTS,
-    "delegations": DELEGATIONS,
-    "reviews": REVIEWS,
-    "links": LINKS,
-    "critical_path": CRITICAL_PATH,
-    "events": EVENTS,
-    "spans": SPANS,
-    "phases": PHASES,
-    "tasks": TASKS,
-    "llm_calls": LLM_CALLS,
-    "attempts": ATTEMPTS,
-    "tool_calls": TOOL_CALLS,
-    "messages": MESSAGES,
-    "errors": ERRORS,
-}
 ALL = pytest.mark.parametrize("name", TABLES)
 
 
@@ -149,6 +119,44 @@ def test_any_run_makes_all_frames_without_a_warning(events):
     for kind, name in {**names, "review": "reviews"}.items():
         assert sizes[name] == kinds.get(kind, 0)
     assert sizes["tasks"] == len(frames.spans.query("kind == 'task' and delegation_id.isna()"))
+
+
+def list_wrongly_unknown(frames):
+    """Columns that have an NA though their documentation says that there is none."""
+    return [
+        f"{name}.{column.name}"
+        for name, frame, table in [
+            *((name, getattr(frames, name), table) for name, table in TABLES.items()),
+            ("timeseries", frames.timeseries(), TIMESERIES),
+        ]
+        for column in table.columns
+        if not column.is_nullable and frame[column.name].isna().any()
+    ]
+
+
+@settings(max_examples=25)  # each makes sixteen frames, twice
+@given(streams(), st.data())
+def test_only_columns_that_say_so_have_unknown_values_in_whole_runs_and_in_such_as_go_on(events, data):
+    assert list_wrongly_unknown(frames_of(events)) == []
+    assert list_wrongly_unknown(frames_of(events[: data.draw(st.integers(0, len(events)))])) == []
+
+
+def test_money_carries_its_currency_in_every_frame():
+    for name, table in [*TABLES.items(), ("timeseries", TIMESERIES)]:
+        if any(column.unit == "currency" for column in table.columns):
+            assert "currency" in {column.name for column in table.columns}, name
+
+
+def test_the_document_lists_every_frame_as_the_tables_have_it():
+    made = {name for name, value in vars(Frames).items() if isinstance(value, cached_property)}
+    assert made == set(TABLES)
+    assert DOCUMENT.read_text(encoding="utf-8") == make_document(), "run `make frames-document`"
+
+
+def test_runs_carry_their_inputs_with_secrets_masked():
+    build = EventBuilder({"a": ()}, inputs={"topic": "tides", "key": "sk-abcdefghijklmnopqrstuvwx0123456789"})
+    runs = frames_of(build.finish()).runs
+    assert list(runs.inputs) == [{"topic": "tides", "key": "***"}]
 
 
 @given(streams())

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ensemble_notebook import ExecutionTrace, TraceFormatError
-from ensemble_notebook.notebook.picture.static_picture import make_snapshot_bundle
+from ensemble_notebook.notebook.picture.static_picture import make_last_bundle
 from ensemble_notebook.trace.frames import Frames
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
 
@@ -89,7 +89,7 @@ def use(trace: ExecutionTrace) -> None:
     json.dumps(trace.to_dict(), allow_nan=False)
     assert pickle.loads(pickle.dumps(trace)).metrics == trace.metrics
     messages = TimelineMessages(trace.fold)
-    make_snapshot_bundle(messages.make_snapshot(), messages.make_saved_view()["details"])
+    make_last_bundle(messages)
 
 
 @pytest.mark.parametrize("is_foreign", [False, True], ids=["ours", "agentensemble"])

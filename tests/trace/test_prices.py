@@ -2,6 +2,7 @@ import socket
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import genai_prices
 import pytest
 
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
@@ -104,3 +105,17 @@ def test_the_name_in_the_reply_decides_where_the_one_asked_for_is_not_listed():
     assert (trace.metrics.cost, trace.metrics.cost_complete) == (price().total, False)
     served = [(span.model_requested, span.model) for span in trace.spans if span.kind is SpanKind.LLM]
     assert served == [("my-alias", "gpt-4o-mini"), ("my-alias", "my-alias")]
+
+
+def test_a_request_is_looked_up_once_however_many_ask_for_its_price(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        genai_prices,
+        "calc_price",
+        lambda *args, calc=genai_prices.calc_price, **named: asked.append(args) or calc(*args, **named),
+    )
+    usage, at = TokenUsage(input_tokens=4321, output_tokens=1234), datetime(2026, 3, 1, 12, 0, 17, tzinfo=UTC)
+    prices = [calculate_price(usage, provider="openai", model="gpt-4o-mini", at=at) for _ in range(3)]
+    assert prices[0] is not None
+    assert prices[0] == prices[1] == prices[2]
+    assert len([args for args in asked if args[0].input_tokens == 4321]) == 1

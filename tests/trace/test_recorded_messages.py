@@ -14,7 +14,7 @@ from tests.support.recorded_messages import FOLDER, describe_shape, make_message
 made = cache(make_messages)
 
 
-@pytest.mark.parametrize("name", ["flat", "report"])
+@pytest.mark.parametrize("name", ["flat", "nested", "report"])
 def test_recorded_messages_consist_of_what_is_sent_today(name: str) -> None:
     recorded = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     today = json.loads(json.dumps(made()[name]))
@@ -26,9 +26,9 @@ def count_kinds(messages: dict[str, Any]) -> list[str]:
     return sorted(row["kind"] for row in messages["final"]["rows"])
 
 
-def test_recorded_messages_have_every_kind_that_views_show_but_guardrails_and_nested_runs() -> None:
+def test_recorded_messages_have_every_kind_that_views_show() -> None:
     kinds = {row["kind"] for messages in made().values() for row in messages["final"]["rows"]}
-    assert kinds == {kind.value for kind in SpanKind if kind.traits.is_shown} - {"guardrail", "nested"}
+    assert kinds == {kind.value for kind in SpanKind if kind.traits.is_shown}
 
 
 def test_two_recordings_of_a_run_have_one_shape() -> None:

@@ -1,6 +1,7 @@
 """What the browser is told: snapshots, deltas, details, and what is saved (W1, W5, W6, W14)."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,8 +16,10 @@ from ensemble_notebook.domain.events import LlmAttemptStarted, LlmToken
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.event_writer import START
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
+from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.tables.timeline_columns import ROWS, RUN, VERSION
-from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from ensemble_notebook.trace.timeline.column_reader import read_rows
+from ensemble_notebook.trace.timeline.timeline_messages import FEW_ROWS, TAIL, TimelineMessages
 from tests.support.stream import streams
 
 KEY = "sk-" + "a1B2" * 8
@@ -46,12 +49,11 @@ class Store:
         self.text = {}
 
     def apply(self, delta):
-        if delta is None:
-            return
         assert delta["from"] == self.n
         self.n, self.run = delta["n"], delta["run"]
         self.rows.update({row["span_id"]: row for row in delta["rows"]})
-        for span_id, piece in delta["text"]:
+        for span_id, piece, start in delta["text"]:
+            assert start == len(self.text.get(span_id, ""))
             self.text[span_id] = self.text.get(span_id, "") + piece
 
 
@@ -80,7 +82,7 @@ def test_every_message_is_strict_json_with_the_fields_of_the_schema(events):
         assert row.keys() <= ROW_FIELDS
         assert None not in row.values()
         details = strict_json(messages.make_details(row["span_id"]))
-        assert details.keys() == {"kind", "span_id", "messages", "input", "output", "error"}
+        assert details.keys() == {"kind", "span_id", "messages", "input", "output", "error", "lengths", "handovers"}
     assert strict_json(messages.make_delta(0))["version"] == VERSION
     strict_json(messages.make_saved_view())
 
@@ -90,10 +92,58 @@ def test_what_is_saved_fits_and_says_what_is_missing(events, max_bytes):
     messages = make_messages(events)
     saved = messages.make_saved_view(max_bytes)
     assert len(json.dumps(saved)) <= max_bytes
-    assert len(saved["rows"]) + saved["rows_left_out"] == len(messages.make_snapshot()["rows"])
-    ids = {row["span_id"] for row in saved["rows"]}
+    rows, all_rows = read_rows(saved), messages.make_snapshot()["rows"]
+    assert saved["rows_total"] == len(rows) + saved["rows_left_out"] == len(all_rows)
+    counts, all_counts = (Counter(row["kind"] for row in each) for each in (rows, all_rows))
+    assert saved["kept"] == {kind: [counts[kind], number] for kind, number in all_counts.items()}
+    ids = {row["span_id"] for row in rows}
     assert saved["details"].keys() <= ids
-    assert {row["parent_id"] for row in saved["rows"]} <= {*ids, "run"}
+    assert {row["parent_id"] for row in rows} <= {*ids, "run"}
+    known = {row["span_id"]: row for row in all_rows}
+    assert all({**row, "parent_id": known[row["span_id"]]["parent_id"]} == known[row["span_id"]] for row in rows)
+
+
+@given(streams(), st.data())
+def test_columns_are_the_rows(events, data):
+    messages = make_messages(events[: data.draw(st.integers(0, len(events)))])
+    snapshot = messages.make_snapshot()
+    head, buffers = messages.pack_snapshot()
+    assert read_rows(strict_json(head), buffers) == snapshot["rows"]
+    assert (head["n"], head["run"], head["phases"]) == (snapshot["n"], snapshot["run"], snapshot["phases"])
+    saved = messages.make_saved_view()
+    assert read_rows(strict_json(saved)) == snapshot["rows"]
+    assert saved["rows_left_out"] == 0
+
+
+def test_many_rows_that_changed_come_as_columns():
+    build = EventBuilder({f"t{number}": () for number in range(FEW_ROWS)})
+    events = build.finish()
+    messages = make_messages(events)
+    delta, buffers = messages.pack_delta(1)
+    assert "rows" not in delta
+    assert read_rows(strict_json(delta), buffers) == messages.make_delta(1)["rows"]
+    few, no_buffers = make_messages(events[:1]).pack_delta(0)
+    assert (few["rows"], no_buffers) == ([], [])
+
+
+def test_ids_that_an_engine_did_not_make_are_packed_as_they_are():
+    for odd in (["a", "b"], ["run.1", "run.x"], ["run.01"], ["run.1", "run.99999999999"], ["run.-1"], ["7"], ["run.²"]):
+        fold = TraceFold.from_events(EventBuilder({"a": (), "b": ()}).events)
+        for span, span_id in zip([each for each in fold.spans.values() if each.kind == "task"], odd, strict=False):
+            span.span_id = span_id
+        messages = TimelineMessages(fold, at_end)
+        head, buffers = messages.pack_snapshot()
+        assert read_rows(strict_json(head), buffers) == messages.make_snapshot()["rows"]
+        assert read_rows(strict_json(messages.make_saved_view())) == messages.make_snapshot()["rows"]
+
+
+def test_numbers_that_four_bytes_can_not_hold_are_packed_too():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm("x", input_tokens=5_000_000_000, output_tokens=2)
+    messages = make_messages(build.finish())
+    head, buffers = messages.pack_snapshot()
+    assert read_rows(strict_json(head), buffers) == messages.make_snapshot()["rows"]
 
 
 def test_a_delta_holds_only_what_changed():
@@ -119,18 +169,13 @@ def test_rows_keep_the_order_of_the_plan_whatever_starts_first():
             pass
     messages = make_messages(build.events)
     for message in (messages.make_snapshot(), messages.make_delta(0), messages.make_saved_view()):
-        assert [row["name"] for row in message["rows"]] == ["gather", "risks", "brief"]
+        assert [row["name"] for row in read_rows(message)] == ["gather", "risks", "brief"]
 
 
-def test_nothing_new_is_no_message():
+def test_nothing_new_is_a_delta_without_rows():
     messages = make_messages(EventBuilder({"a": ()}).events)
-    assert messages.make_delta(messages.make_snapshot()["n"]) is None
-
-
-@pytest.mark.parametrize("since", [-1, 3, 10_000])
-def test_a_number_of_another_run_is_answered_with_a_snapshot(since):
-    messages = make_messages(EventBuilder({"a": ()}).events)
-    assert messages.make_delta(since)["kind"] == "snapshot"
+    delta = messages.make_delta(messages.count)
+    assert (delta["from"], delta["n"], delta["rows"], delta["text"]) == (messages.count, messages.count, [], [])
 
 
 def test_the_run_tells_what_runs_now_by_name():
@@ -238,7 +283,20 @@ def test_a_view_that_comes_late_gets_the_text_so_far_with_the_details():
     messages = make_messages(events[: tokens[2] + 1])
     call = next(row["span_id"] for row in messages.make_snapshot()["rows"] if row["kind"] == "llm")
     assert messages.make_details(call)["output"] == "The quick brown "
-    assert make_messages(events).make_delta(tokens[2] + 1)["text"] == [[call, "fox "]]
+    assert make_messages(events).make_delta(tokens[2] + 1)["text"] == [[call, "fox ", 16]]
+
+
+def test_a_view_that_comes_late_has_the_end_of_what_is_being_streamed_at_once():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(stream=[f"{number} " for number in range(500)])
+    events = build.finish()
+    last = max(event.seq for event in events if isinstance(event, LlmToken))
+    ((call, tail, start),) = make_messages(events[: last + 1]).pack_snapshot()[0]["text"]
+    whole = "".join(f"{number} " for number in range(500))
+    assert (len(tail), whole[start:]) == (TAIL, tail)
+    assert call == next(event.span_id for event in events if isinstance(event, LlmToken))
+    assert make_messages(events).pack_snapshot()[0]["text"] == []
 
 
 def test_the_streamed_text_of_another_attempt_is_told_apart():
@@ -249,7 +307,7 @@ def test_the_streamed_text_of_another_attempt_is_told_apart():
     whole = next(event for event in events if isinstance(event, LlmToken))
     first = next(place for place, event in enumerate(events) if isinstance(event, LlmAttemptStarted))
     events.insert(first + 1, replace(whole, text="Hal", offset_s=events[first].offset_s))
-    assert [piece for _, piece in make_messages(events).make_delta(0)["text"]] == ["Hal\n[attempt 2]\nWhole."]
+    assert [piece for _, piece, _ in make_messages(events).make_delta(0)["text"]] == ["Hal\n[attempt 2]\nWhole."]
 
 
 def test_details_of_a_task_are_its_whole_conversation_and_of_a_call_what_it_knew():
@@ -291,15 +349,76 @@ def test_details_of_an_unknown_span_say_so():
     assert details["error"] == {"type": "LookupError", "message": "This run has no such span."}
 
 
-def test_huge_texts_are_cut_with_a_note_of_how_much_is_missing():
+def test_of_huge_texts_the_details_have_the_beginning_and_pieces_give_the_rest():
     build = EventBuilder({"a": ()})
+    reply = "".join(f"{number:,} " for number in range(40_000))
     with build.task("a", prompt="p" * 50_000), build.turn():
-        build.llm("x" * 100_000)
+        build.llm(reply, asks=["search"])
     messages = make_messages(build.finish())
-    details = messages.make_details("run.1")
-    assert details["output"].endswith("\n[80,000 more characters left out]")
-    assert details["messages"][1]["text"].endswith("\n[30,000 more characters left out]")
+    details = strict_json(messages.make_details("run.1"))
     assert len(json.dumps(details)) < 70_000
+    prompt, answer = details["messages"][1:3]
+    assert (len(prompt["text"]), len(answer["text"])) == (20_000, 20_000)
+    assert details["lengths"][prompt["field"]] == 50_000
+    assert details["lengths"][answer["field"]] == len(reply)
+    text = answer["text"]
+    while len(text) < len(reply):
+        piece = strict_json(messages.make_piece("run.1", answer["field"], len(text)))
+        assert piece["from"] == len(text)
+        assert piece["length"] == len(reply)
+        assert 0 < len(piece["text"]) <= 100_000
+        text += piece["text"]
+    assert text == reply
+    asked = f"{answer['field']}.0"
+    assert messages.make_piece("run.1", asked, 0)["text"] == "{}"
+
+
+@pytest.mark.parametrize("span_id, field", [("run.1", "message.99"), ("run.1", "nothing"), ("run.99", "output")])
+def test_there_is_no_piece_of_a_text_that_is_not_there(span_id: str, field: str):
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm("Two.")
+    piece = make_messages(build.finish()).make_piece(span_id, field, 0)
+    assert (piece["text"], piece["length"]) == ("", 0)
+
+
+def test_many_long_texts_together_stay_small():
+    build = EventBuilder({"a": ()})
+    with build.task("a"):
+        for iteration in range(1, 91):
+            with build.turn(iteration):
+                build.llm("word " * 5_000)
+    details = make_messages(build.finish()).make_details("run.1")
+    assert len(json.dumps(details)) < 550_000
+    assert all(message["text"] for message in details["messages"])
+
+
+def test_the_details_of_a_task_say_what_it_read_and_who_read_it():
+    build = EventBuilder({"a": (), "b": ["a"]})
+    with build.task("a"), build.turn():
+        build.llm("Twelve chars")
+    with build.task("b"), build.turn():
+        build.llm("Two.")
+    fold = TraceFold.from_events(build.finish())
+    messages = TimelineMessages(fold)
+    a, b = (span for span in fold.spans.values() if span.kind is SpanKind.TASK)
+    handed = {"kind": "context", "from": a.span_id, "to": b.span_id, "characters": 12}
+    assert messages.make_details(a.span_id)["handovers"] == [handed]
+    assert messages.make_details(b.span_id)["handovers"] == [handed]
+    assert messages.make_saved_view()["details"][b.span_id]["handovers"] == [handed]
+
+
+def test_of_a_huge_reply_that_is_still_streamed_the_details_have_the_end():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm(stream=[f"{number} " for number in range(10_000)])
+    events = build.finish()
+    last = max(event.seq for event in events if isinstance(event, LlmToken))
+    messages = make_messages(events[: last + 1])
+    call = next(row["span_id"] for row in messages.make_snapshot()["rows"] if row["kind"] == "llm")
+    details = messages.make_details(call)
+    assert details["output"].endswith("9997 9998 9999 ")
+    assert details["lengths"]["output"] > len(details["output"]) == 20_000
 
 
 def test_the_middle_of_a_very_long_conversation_is_left_out():
@@ -313,24 +432,47 @@ def test_the_middle_of_a_very_long_conversation_is_left_out():
     assert messages[-1]["text"] == "reply 300"
 
 
-def test_what_is_saved_of_a_large_run_keeps_phases_and_tasks_and_drops_attempts_first():
-    build = EventBuilder({f"t{number}": () for number in range(100)})
-    for number in range(100):
+def test_what_is_saved_of_a_large_run_keeps_tasks_and_errors_and_some_of_everything_but_no_turns():
+    build = EventBuilder({f"t{number}": () for number in range(600)})
+    for number in range(600):
         with build.task(f"t{number}"):
             for iteration in range(1, 6):
                 with build.turn(iteration):
-                    build.llm("word " * 500)
+                    build.llm("word " * 500, asks=["search"], seconds=1 + number % 7, input_tokens=number * iteration)
+                    if number > 590:
+                        build.tool("search", {}, error=LookupError("nothing"))
     saved = make_messages(build.finish()).make_saved_view()
-    kinds = [row["kind"] for row in saved["rows"]]
+    rows = read_rows(saved)
+    kinds = Counter(row["kind"] for row in rows)
     assert len(json.dumps(saved)) <= 200_000
-    assert kinds.count("task") == 100
-    assert kinds.count("llm") > 0
-    assert kinds.count("turn") == 0
+    assert (kinds["task"], kinds["tool"], kinds["turn"]) == (600, 45, 0)
+    assert 0 < kinds["llm"] < 3_000
+    assert saved["kept"]["llm"] == [kinds["llm"], 3_000]
     assert saved["rows_left_out"] > 0
     assert saved["details_left_out"] > 0
-    tasks = {row["span_id"] for row in saved["rows"] if row["kind"] == "task"}
-    assert {row["parent_id"] for row in saved["rows"] if row["kind"] == "llm"} <= tasks
+    tasks = {row["span_id"] for row in rows if row["kind"] == "task"}
+    assert {row["parent_id"] for row in rows if row["kind"] == "llm"} <= tasks
+    calls = [row for row in rows if row["kind"] == "llm"]
+    parts = Counter(int(10 * row["start_ms"] / saved["run"]["elapsed_ms"]) for row in calls)
+    assert len(parts) == 10
+    assert min(parts.values()) > len(calls) / 20
     assert len(saved["details"]) > 0
+
+
+def test_what_is_saved_of_very_many_tasks_has_calls_of_some_of_them():
+    build = EventBuilder({f"t{number}": () for number in range(2_000)})
+    for number in range(2_000):
+        with build.task(f"t{number}"):
+            with build.turn():
+                build.llm("word", seconds=1 + number % 7, input_tokens=number)
+            if number == 1_234:
+                build.fail(ValueError("no luck"))
+    rows = read_rows(make_messages(build.finish()).make_saved_view())
+    kinds = Counter(row["kind"] for row in rows)
+    assert min(kinds["task"], kinds["llm"]) > 500
+    tasks = {row["span_id"]: row for row in rows if row["kind"] == "task"}
+    assert "run" not in {row["parent_id"] for row in rows if row["kind"] == "llm"}
+    assert "t1234" in {row["name"] for row in tasks.values() if row["status"] == "error"}
 
 
 def test_a_run_that_is_over_does_not_get_longer():

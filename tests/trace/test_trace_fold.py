@@ -273,16 +273,32 @@ def test_what_ignored_its_cancellation_is_over_with_the_task_around_it():
     assert fold.metrics.tokens_complete is False
 
 
-def test_notes_are_shown_until_a_model_is_asked_and_warnings_stay():
+def test_notes_are_shown_until_the_model_is_ready_and_warnings_stay():
     build = one_task()
-    build.note("Starting the local model.")
     build.warn("Agent 'Critic' has no task.")
-    assert TraceFold.from_events(build.events).note == "Starting the local model."
-    with build.task("a"), build.turn():
-        build.llm("x")
+    with build.task("a"):
+        with build.startup("Starting the local model"):
+            build.note("Starting the local model.")
+            build.wait(1)
+            assert TraceFold.from_events(build.events).note == "Starting the local model."
+        assert TraceFold.from_events(build.events).note is None
+        with build.turn():
+            build.llm("x")
     fold = TraceFold.from_events(build.finish())
     assert fold.note is None
     assert fold.warnings == ["Agent 'Critic' has no task."]
+
+
+def test_the_note_is_about_a_model_that_is_still_being_made_ready():
+    build = one_task()
+    with build.task("a"):
+        for name, seconds in build.beside([("Loading one", 1), ("Loading another", 3)]):
+            with build.startup(name):
+                build.note(f"{name} ...")
+                build.wait(seconds)
+    ended = [place for place, event in enumerate(build.events) if isinstance(event, ev.WaitEnded)]
+    notes = [TraceFold.from_events(build.events[: place + 1]).note for place in ended]
+    assert notes == ["Loading another", None]
 
 
 def test_messages_are_kept_in_the_order_of_the_conversation():
@@ -319,6 +335,17 @@ def test_secrets_are_masked_before_anything_is_recorded():
     recorded = [repr(fold.spans), repr(fold.messages), repr(fold.inputs), repr(fold.warnings), repr(fold.error)]
     assert not any(key in each for each in recorded)
     assert "***" in fold.inputs["token"]
+
+
+def test_long_output_of_a_task_that_is_its_last_reply_is_masked_once():
+    text = "word " * 1_000 + "sk-" + "a1B2" * 8
+    build = one_task()
+    with build.task("a"), build.turn():
+        build.llm(text)
+    fold = TraceFold.from_events(build.finish())
+    (task,), (*_, reply) = of_kind(fold, SpanKind.TASK), fold.messages[of_kind(fold, SpanKind.TASK)[0].span_id]
+    assert task.output == "word " * 1_000 + "***"
+    assert task.output is reply.text
 
 
 def test_a_secret_across_the_end_of_a_cut_error_message_is_masked():

@@ -1,6 +1,8 @@
 """What every trace holds, and that what is broken is noticed (T25)."""
 
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +26,13 @@ def test_every_run_holds_the_invariants(events):
 def test_every_live_prefix_holds_them_as_far_as_it_goes(events, data):
     prefix = events[: data.draw(st.integers(0, len(events)))]
     assert find_violations(ExecutionTrace.from_events(prefix)) == []
+
+
+@given(streams())
+def test_every_run_that_was_written_and_loaded_holds_them(events):
+    with TemporaryDirectory() as folder:
+        loaded = ExecutionTrace.load(ExecutionTrace.from_events(events).save(Path(folder) / "a.trace.json"))
+    assert find_violations(loaded, is_loaded=True) == []
 
 
 @given(streams())

@@ -16,7 +16,7 @@ from ensemble_notebook.errors import TraceFormatError
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.testing.trace_invariants import find_violations
 from ensemble_notebook.trace.codec.iso_time import format_duration, format_instant, parse_instant
-from ensemble_notebook.trace.codec.record_reader import parse_duration
+from ensemble_notebook.trace.codec.record_reader import read_value
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.support.stream import streams
 from tests.trace.test_operation_fold import managed, phase_done_twice
@@ -435,13 +435,13 @@ def test_types_of_events_that_a_later_version_adds_are_passed_over(tmp_path):
 )
 def test_durations_have_hours_and_never_days(duration, text):
     assert format_duration(duration) == text
-    assert parse_duration(text) == duration
+    assert read_value(text, timedelta) == duration
 
 
 # What reads them ends at 136 years, no run of which was ever seen.
 @given(st.timedeltas(-timedelta(days=49_000), timedelta(days=49_000)))
 def test_durations_come_back(duration):
-    assert parse_duration(format_duration(duration)) == duration
+    assert read_value(format_duration(duration), timedelta) == duration
 
 
 @given(st.datetimes(timezones=st.just(UTC)))
@@ -453,7 +453,7 @@ def test_instants_come_back(moment):
 @pytest.mark.parametrize("text", ["", "P", "PT", "5", "PT5", "1H"])
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(ValueError, match="valid timedelta"):
-        parse_duration(text)
+        read_value(text, timedelta)
 
 
 def test_an_instant_without_a_time_zone_is_refused():

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ensemble_notebook.notebook.live.interrupt_guard import InterruptGuard
+from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
 
 
 def test_interrupt_becomes_a_call():
@@ -21,6 +21,21 @@ def test_interrupt_that_comes_first_is_not_lost():
     with InterruptGuard() as guard:
         signal.raise_signal(signal.SIGINT)
         guard.call(lambda: stopped.append(True))
+    assert stopped == [True]
+
+
+def test_interrupt_in_a_destructor_is_not_lost():
+    """Python prints an exception that is raised there, and drops it."""
+
+    class Dying:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    stopped = []
+    with InterruptGuard() as guard:
+        guard.call(lambda: stopped.append(True))
+        dying = Dying()
+        del dying
     assert stopped == [True]
 
 

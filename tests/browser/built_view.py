@@ -1,0 +1,57 @@
+"""The built view in a page of its own, on made-up runs: what needs no kernel is tested faster so."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from tests.browser.lab import ROOT
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+# A canvas has the size of its place on the page once the view has looked at it.
+_IS_MEASURED: Final = """() => {
+    const canvas = document.querySelector(".et-canvas");
+    return canvas !== null && canvas.width === Math.round(canvas.getBoundingClientRect().width * devicePixelRatio);
+}"""
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name that the base class gives it
+        pass
+
+
+@contextmanager
+def served_view() -> Iterator[str]:
+    """Serve the checkout on loopback; gives the address of the development page."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(ROOT)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/js/dev/index.html"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def open_view(page: Page, address: str, query: str, *, width: int = 900, height: int = 700) -> Locator:
+    """Open a made-up run at this width, and wait until it is drawn."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(f"{address}?{query}")
+    page.wait_for_selector("body[data-ready]")
+    timeline = page.locator(".ensemble-timeline")
+    timeline.wait_for()
+    page.wait_for_function(_IS_MEASURED)
+    wait_for_picture(page)
+    return timeline
+
+
+def wait_for_picture(page: Page) -> None:
+    """Wait until what was done shows: a view paints in the next frame, and scrolls before it."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")

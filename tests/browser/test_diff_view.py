@@ -1,0 +1,49 @@
+"""Two runs in one timeline (W17), in a browser: their rows stand in pairs, and the differences beside the bars."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from ensemble_notebook.notebook.picture.diff_picture import render_diff_html
+from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.execution_trace import ExecutionTrace
+from tests.browser.built_view import open_view, served_view
+from tests.browser.compared_runs import save_comparison
+
+PAIRS = ["plan", "facts", "risks", "brief"]
+
+
+@pytest.mark.parametrize("width", [480, 1400])
+def test_two_runs_stand_one_above_the_other_with_their_differences(page: Page, width: int) -> None:
+    with served_view() as address:
+        open_view(page, address, "", width=width)
+        page.evaluate("(saved) => { place.replaceChildren(); renderSaved(place, saved); }", save_comparison())
+        rows, chips = page.locator(".et-row-task"), page.locator(".et-delta")
+        titles = [f"{side} · {name}" for name in PAIRS for side in "AB"]
+        expect(rows.locator(".et-title")).to_have_text([*titles, "B · check"])
+        expect(chips).to_have_count(5)
+        expect(chips.first).to_contain_text("+720 ms")
+        expect(chips.last).to_have_text("added")
+        expect(rows.nth(5)).to_contain_text("+3.9 s · +48 tokens")
+        stage = page.locator(".et-stage").bounding_box()
+        for number, row in enumerate([1, 3, 5, 7, 8]):
+            chip, beside = chips.nth(number).bounding_box(), rows.nth(row).bounding_box()
+            assert chip
+            assert beside
+            assert stage
+            assert beside["y"] <= chip["y"] <= chip["y"] + chip["height"] <= beside["y"] + beside["height"]
+            assert stage["x"] <= chip["x"] <= chip["x"] + chip["width"] <= stage["x"] + stage["width"]
+
+
+def test_amounts_of_a_comparison_stay_in_sight_beside_long_names(page: Page) -> None:
+    traces = []
+    for seconds in (1.2, 61.5):
+        build = EventBuilder({"gather-the-key-facts-about-the-topic-and-whoever-has-written-about-it": ()})
+        with build.task("gather-the-key-facts-about-the-topic-and-whoever-has-written-about-it"), build.turn():
+            build.llm("Found.", seconds=seconds, input_tokens=int(1000 * seconds), output_tokens=20)
+        traces.append(ExecutionTrace.from_events(build.finish()))
+    page.set_viewport_size({"width": 620, "height": 600})
+    page.set_content(render_diff_html(traces[0].diff(traces[1])))
+    table = page.locator("table")
+    assert table.evaluate("table => table.offsetWidth <= table.parentElement.clientWidth")

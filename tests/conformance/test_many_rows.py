@@ -1,0 +1,318 @@
+"""E72: one ensemble, many rows: a result for each, errors beside the good ones, one account and one rate limit."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ensemble_notebook import (
+    Budget,
+    CaptureMode,
+    DeadlineExceededError,
+    Ensemble,
+    MapResult,
+    PromptTemplateError,
+    RateLimit,
+    ReviewDecision,
+    ReviewRequest,
+    RunInterrupted,
+    RunStatus,
+    Task,
+    TaskExecutionError,
+    TaskInput,
+    ValidationError,
+)
+from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
+from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.testing.trace_invariants import find_violations
+from tests.conformance.scene import scripted
+from tests.support.limits import meet_limit
+from tests.support.openai_server import OpenAIServer
+
+MULTI = pd.MultiIndex.from_tuples([("de", 2019), ("de", 2019), ("fr", 2020)], names=["land", "year"])
+
+
+@dataclass
+class Verdict:
+    """A typed output with a field that is called as a column of the frame is."""
+
+    score: int
+    status: str
+
+
+async def shout(given: TaskInput) -> str:
+    """Fail for what is called bad."""
+    if given.inputs["topic"] == "bad":
+        raise ValueError("burnt")
+    return str(given.inputs["topic"]).upper()
+
+
+def make(handler: Any = shout, **fields: Any) -> Ensemble:
+    return Ensemble(tasks=[Task.of("Shout {topic}", name="shout", handler=handler)], **fields)
+
+
+def ask(llm: Any, **fields: Any) -> Ensemble:
+    return Ensemble(tasks=[Task.of("Say {topic}", name="say")], llm=llm, **fields)
+
+
+def statuses(result: MapResult) -> list[str]:
+    return [row.status for row in result]
+
+
+def test_e72_each_row_has_a_result_at_its_place_and_errors_stand_beside_the_good_ones() -> None:
+    table = pd.DataFrame({"topic": ["a", "bad", None], "other column": [1, 2, 3]}, index=MULTI)
+    result = make().map(table)
+    assert result.status is RunStatus.COMPLETED_WITH_WARNINGS
+    assert [row.index for row in result] == [("de", 2019), ("de", 2019), ("fr", 2020)]
+    assert [row.name for row in result] == ["de/2019", "de/2019 #2", "fr/2020"]
+    assert result[2].inputs == {"topic": None, "other column": 3}
+    assert isinstance(result[1].error, TaskExecutionError)
+    assert result.failures == (result[1],)
+    assert result[0].output is not None
+    assert result[0].output["shout"].raw == "A"
+    frame = result.frame
+    assert frame.index.equals(table.index)
+    assert frame.index.names == ["land", "year"]
+    names = ["status", "raw", "error", "input_tokens", "output_tokens", "cost", "duration_ms", "run_id"]
+    assert list(frame.columns) == names
+    assert frame.status.tolist() == ["completed", "failed", "completed"]
+    assert frame.raw.isna().tolist() == [False, True, False]
+    assert "ValueError: burnt" in frame.error.iloc[1]
+    assert frame.run_id.tolist() == [row.output.run_id for row in result if row.output]
+    assert repr(result).startswith("<MapResult 3 rows: 2 completed, 1 failed, ")
+    assert result.trace is not None
+    assert not find_violations(result.trace)
+
+
+def test_e72_texts_have_nothing_where_a_table_has_no_value_and_rows_come_before_inputs() -> None:
+    rows = [{"topic": float("nan"), "tone": "dry"}, {"topic": pd.NaT}, {"topic": pd.NA}, {"topic": "tides"}]
+    ensemble = Ensemble(tasks=[Task.of("{topic}/{tone}")], llm=scripted(*"abcd"), inputs={"tone": "warm"})
+    result = ensemble.map(rows, concurrency=1)
+    descriptions = [row.output.task_outputs[0].task_description for row in result if row.output]
+    assert descriptions == ["/dry", "/warm", "/warm", "tides/warm"]
+    assert result.frame.index.equals(pd.RangeIndex(4))
+
+
+def test_e72_fields_of_a_typed_output_are_columns() -> None:
+    async def judge(given: TaskInput) -> Any:
+        return (
+            "no judgement" if given.inputs["topic"] == "bad" else Verdict(score=len(given.inputs["topic"]), status="ok")
+        )
+
+    task = Task.of("Judge {topic}", handler=judge, output_type=Verdict)
+    frame = Ensemble(tasks=[task]).map(pd.DataFrame({"topic": ["abc", "bad", "x"]}, index=[7, 7, 9])).frame
+    assert list(frame.columns[:4]) == ["status", "score", "output_status", "error"]
+    assert (str(frame.score.dtype), frame.score.sum()) == ("Int64", 4)
+    assert frame.index.tolist() == [7, 7, 9]
+
+
+def test_e72_sums_of_the_rows_are_those_of_the_map_and_its_trace() -> None:
+    result = ask(scripted(*"abc")).map([{"topic": "a" * n} for n in (1, 20, 300)])
+    tasks = result.output.frames.tasks if result.output else pd.DataFrame()
+    for name in ("input_tokens", "output_tokens", "cost"):
+        assert result.frame[name].sum() == tasks[name].sum() == getattr(result.metrics, name)
+    assert result.frame.duration_ms.tolist() == tasks.duration_ms.tolist()
+    assert result.metrics.llm_call_count == 3
+
+
+@pytest.mark.parametrize(
+    "rows, error, words",
+    [
+        ([{"Topic": 1}], PromptTemplateError, "Rename the column 'Topic' to 'topic'"),
+        ([{"topic": 1}, {"topics": 1}], PromptTemplateError, "'topic' is missing in row 1"),
+        (pd.DataFrame({"to pic": [1]}), PromptTemplateError, "Rename the column 'to pic'"),
+        ([{"topic": "a"}, 7, None], ValidationError, "row 1 is 7, row 2 is None"),
+        (pd.Series(["a"]), ValidationError, "to_frame"),
+        ({"topic": "a"}, ValidationError, "got a dict"),
+        (pd.DataFrame([[1, 2]], columns=["topic", "topic"]), ValidationError, "several columns called 'topic'"),
+        (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])), ValidationError, "several levels"),
+        ([{"topic": "a"}, {"topic": b"x"}], ValidationError, "row 1: The input 'topic'"),
+    ],
+)
+def test_e72_rows_that_can_t_be_run_are_refused_before_the_first_call(
+    rows: Any, error: type[Exception], words: str
+) -> None:
+    model = scripted("never")
+    with pytest.raises(error, match=words):
+        ask(model).map(rows)
+    assert ask(model).run(topic="x").raw == "never"
+
+
+def test_e72_all_missing_columns_are_named_together() -> None:
+    with pytest.raises(PromptTemplateError) as caught:
+        Ensemble(tasks=[Task.of("{a} {b} {c}")], llm=scripted()).map(pd.DataFrame({"b": [1]}))
+    assert caught.value.missing_variables == ("a", "c")
+
+
+@pytest.mark.parametrize("rows", [[], pd.DataFrame({"topic": []}, index=MULTI[:0])])
+def test_e72_no_rows_are_an_empty_result_with_a_warning(rows: Any) -> None:
+    result = make().map(rows)
+    assert (len(result), len(result.frame), result.status) == (0, 0, RunStatus.COMPLETED)
+    assert "no rows" in result.warnings[0]
+    full = make().map([{"topic": 1}]).frame
+    assert result.frame.dtypes.map(str).tolist() == full.dtypes.map(str).tolist()
+
+
+def test_e72_one_account_holds_for_all_rows(server: OpenAIServer, llm: str) -> None:
+    result = ask(llm, budget=Budget(max_llm_calls=2)).map([{"topic": n} for n in range(5)], concurrency=2)
+    assert result.status is RunStatus.BUDGET_EXCEEDED
+    assert len(server.requests) == 2
+    assert statuses(result).count("completed") == 2
+    assert set(statuses(result)) <= {"completed", "budget_exceeded", "skipped"}
+    assert (statuses(result)[4], "budget" in result[4].reason) == ("skipped", True)
+
+
+@pytest.mark.slow
+def test_e72_one_rate_limit_holds_for_all_rows(server: OpenAIServer, llm: str) -> None:
+    ask(llm, rate_limit=RateLimit(10, 1)).map([{"topic": n} for n in range(6)])
+    starts = sorted(each.opened_at for each in server.requests)
+    assert starts[-1] - starts[0] > 0.3
+
+
+def test_e72_the_first_failure_ends_the_map_where_that_is_asked_for() -> None:
+    rows = [{"topic": each} for each in ("a", "bad", "b")]
+    with pytest.raises(TaskExecutionError, match=r"Row 'row 1' failed: .*burnt") as caught:
+        make().map(rows, on_error="raise", concurrency=1)
+    assert statuses(caught.value.output) == ["completed", "failed", "skipped"]
+
+
+def test_e72_at_most_as_many_rows_run_at_once_as_were_asked_for() -> None:
+    running, most = 0, 0
+
+    async def count(given: TaskInput) -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return ""
+
+    make(count).map([{"topic": n} for n in range(20)], concurrency=3)
+    assert most == 3
+
+
+def test_e72_a_stop_keeps_the_rows_that_are_done_and_resume_runs_the_others() -> None:
+    calls: list[str] = []
+
+    async def wait(given: TaskInput) -> str:
+        calls.append(given.inputs["topic"])
+        if len(calls) == 3:
+            await asyncio.sleep(60)
+        return given.inputs["topic"].upper()
+
+    rows = [{"topic": each} for each in "abcd"]
+
+    def run(limit_s: float) -> MapResult:
+        calls.clear()
+        with pytest.raises(DeadlineExceededError) as caught:
+            make(wait).map(rows, concurrency=1, timeout=limit_s)
+        return caught.value.output
+
+    partial = meet_limit(run, lambda _: len(calls) == 3, 0.2)
+    assert statuses(partial) == ["completed", "completed", "interrupted", "skipped"]
+    rows[0] = {"topic": "new"}
+    result = make(wait).map(rows, resume=partial)
+    assert calls[3:] == ["new", "c", "d"]
+    assert result.frame.raw.tolist() == ["NEW", "B", "C", "D"]
+    assert result[1].run_id == partial[1].run_id
+    assert make(wait).map(rows, resume=result).output is None
+
+
+def test_e72_an_interrupt_raises_with_what_is_done() -> None:
+    async def wait(given: TaskInput) -> str:
+        if given.inputs["topic"] == "b":
+            handle.cancel()
+            await asyncio.sleep(60)
+        return "done"
+
+    handle = start_map(make(wait), [{"topic": each} for each in "abc"], RunSettings(), MapSettings(concurrency=1))
+    handle.begin()
+    with pytest.raises(RunInterrupted, match="1 of 3 rows are done and kept") as caught:
+        handle.result()
+    assert statuses(caught.value.output) == ["completed", "interrupted", "skipped"]
+
+
+def test_e72_resume_by_id_does_in_each_row_what_was_not_done(store_path: Path) -> None:
+    async def judge(given: TaskInput) -> str:
+        if given.context[0].raw == broken:
+            raise ValueError("not yet")
+        return "good"
+
+    broken = "two"
+    tasks = [Task.of("Say {topic}", name="say"), Task.of("Judge", name="judge", context=["say"], handler=judge)]
+    ensemble = Ensemble(tasks=tasks, llm=scripted("one", "two"))
+    rows = [{"topic": 1}, {"topic": 2}]
+    first = ensemble.map(rows, concurrency=1)
+    assert statuses(first) == ["completed", "failed"]
+    broken = ""
+    second = ensemble.map(rows, resume=first.run_id)
+    assert statuses(second) == ["completed", "completed"]
+    assert second.metrics.llm_call_count == 0
+    third = ensemble.map(rows, reuse=True)
+    assert (statuses(third), third.metrics.llm_call_count) == (["completed", "completed"], 0)
+
+
+def test_e72_one_recording_has_all_rows(tmp_path: Path) -> None:
+    rows, file = [{"topic": each} for each in "ab"], tmp_path / "rows.json"
+    recorded = ask(scripted("one", "two")).map(rows, record=file)
+    replayed = ask(scripted()).map(rows, replay=file)
+    assert replayed.frame.raw.tolist() == recorded.frame.raw.tolist()
+
+
+def test_e72_only_one_task_runs_in_each_row() -> None:
+    tasks = [Task.of("A", name="a", handler=lambda _: "a"), Task.of("B", name="b", handler=lambda _: "b")]
+    frame = Ensemble(tasks=tasks, workflow="parallel").map([{}, {}], only="a").frame
+    assert frame.raw.tolist() == ["a", "a"]
+
+
+def test_e72_no_text_of_any_row_is_kept_where_none_is_to_be() -> None:
+    table = pd.DataFrame({"topic": ["secret words", "bad"]}, index=["Ms Smith", "Mr Jones"])
+    result = make(capture_mode=CaptureMode.METADATA).map(table)
+    assert [row.name for row in result] == ["row 0", "row 1"]
+    assert result.output is not None
+    told = repr(result.output.events) + repr(result) + str(result.output.trace.to_dict())
+    for text in ("Smith", "secret", "burnt", "SECRET"):
+        assert text not in told
+    packed = pickle.dumps(result)
+    assert b"Smith" not in packed
+    assert b"secret words" not in packed
+
+
+def test_e72_a_result_pickles_with_its_frame() -> None:
+    result = make().map(pd.DataFrame({"topic": ["a", "bad", "c"]}, index=MULTI))
+    copied = pickle.loads(pickle.dumps(result))
+    assert copied.frame.equals(result.frame)
+
+
+def test_e72_listeners_hear_one_run() -> None:
+    heard: list[str] = []
+    make(listeners=[lambda event: heard.append(type(event).__name__)]).map([{"topic": n} for n in "ab"])
+    assert (heard.count("RunStarted"), heard.count("NestedRunStarted"), heard.count("RunEnded")) == (1, 2, 1)
+
+
+def test_e72_a_person_is_asked_one_question_at_a_time() -> None:
+    asked, most = 0, 0
+
+    async def decide(request: ReviewRequest) -> ReviewDecision:
+        nonlocal asked, most
+        asked += 1
+        most = max(most, asked)
+        await asyncio.sleep(0)
+        asked -= 1
+        return ReviewDecision.edit("seen")
+
+    ensemble = make(review_handler=decide, review_policy="after_every_task")
+    assert ensemble.map([{"topic": n} for n in "abcd"]).frame.raw.tolist() == ["seen"] * 4
+    assert most == 1
+
+
+@pytest.mark.parametrize("wrong", [{"on_error": "skip"}, {"concurrency": 0}, {"concurrency": True}])
+def test_e72_wrong_settings_are_refused(wrong: Any) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        make().map([{"topic": "a"}], **wrong)

@@ -1,0 +1,356 @@
+"""A run goes on where an earlier one stopped (C33)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from ensemble_notebook import (
+    Agent,
+    Budget,
+    Ensemble,
+    EnsembleError,
+    EnsembleOutput,
+    GuardrailResult,
+    LlmCallCompleted,
+    Phase,
+    PhaseReview,
+    Review,
+    ReviewDecision,
+    RunStarted,
+    RunStatus,
+    Task,
+    TaskExecutionError,
+    TaskInput,
+    TaskOutput,
+    ToolCallCompleted,
+    ValidationError,
+    config,
+)
+from ensemble_notebook.testing.trace_invariants import find_violations
+from ensemble_notebook.trace.store.run_store import RunStore
+from tests.conformance.scene import of
+from tests.support.openai_server import Answer, OpenAIServer
+
+pytestmark = pytest.mark.usefixtures("store_path")
+
+REFUSED = Answer.status(401)
+
+
+class Count(BaseModel):
+    """How often."""
+
+    times: int
+
+
+def chain(llm: str, *names: str, **fields: Any) -> Ensemble:
+    """Tasks that follow each other."""
+    agent = Agent(role="Cook", goal="Cook")
+    return Ensemble(tasks=[Task.of(f"Do {name}", name=name, agent=agent) for name in names], llm=llm, **fields)
+
+
+def pair(llm: str) -> Ensemble:
+    """Two tasks, the second of which reads the first."""
+    agent = Agent(role="Cook", goal="Cook")
+    one, two = Task.of("Do one", name="one", agent=agent), Task.of("Do two", name="two", agent=agent, context=["one"])
+    return Ensemble(tasks=[one, two], llm=llm)
+
+
+def fail(ensemble: Ensemble, **given: Any) -> EnsembleOutput:
+    """A run that fails; its output."""
+    with pytest.raises(TaskExecutionError) as caught:
+        ensemble.run(**given)
+    output = caught.value.output
+    assert isinstance(output, EnsembleOutput)
+    return output
+
+
+def test_c33_only_what_was_not_answered_is_asked(server: OpenAIServer, llm: str) -> None:
+    server.script("One.", REFUSED, "Two.")
+    ensemble = chain(llm, "one", "two")
+    stopped = fail(ensemble)
+    output = ensemble.run(resume=stopped)
+    assert [each.raw for each in output.task_outputs] == ["One.", "Two."]
+    assert output.metrics.llm_call_count == 1
+    assert output.metrics.input_tokens == 11
+    assert len(server.requests) == 3
+    assert server.requests[2].body == server.requests[1].body
+    assert find_violations(output.trace) == []
+    (begun,) = of(output, RunStarted)
+    assert begun.resumed_from == stopped.run_id
+
+
+def test_c33_corrections_tools_and_reviews_of_an_unfinished_task_are_kept(server: OpenAIServer, llm: str) -> None:
+    called, asked = [], []
+
+    def search(q: str) -> str:
+        """Look it up."""
+        called.append(q)
+        return f"found {q}"
+
+    def ask(request: Any) -> ReviewDecision:
+        asked.append(request.text)
+        return ReviewDecision.approve() if "2" in request.text else ReviewDecision.retry("more")
+
+    cook = Agent(role="Cook", goal="Cook", tools=[search])
+    count = Task.of("Count", name="count", agent=cook, output_type=Count, review=Review(timing="after"))
+    last = Task.of("Tell", name="tell", agent=Agent(role="Teller", goal="Tell"))
+    ensemble = Ensemble(tasks=[count, last], llm=llm, review_handler=ask)
+    server.script(Answer(None, calls=[("search", {"q": "tides"})]), "One, I think.", '{"times": 1}', REFUSED)
+    stopped = fail(ensemble)
+    server.script('{"times": 2}', "Done.")
+    output = ensemble.run(resume=stopped.run_id)
+    assert output["count"].get_parsed_output(Count) == Count(times=2)
+    assert (called, asked) == (["tides"], ['{"times": 1}', '{"times": 2}'])
+    assert len(server.requests) == 6
+    assert [each.reused for each in of(output, LlmCallCompleted)] == [True, True, True, False, False]
+    assert [each.reused for each in of(output, ToolCallCompleted)] == [True]
+    assert output.metrics.tool_call_count == 0
+    assert output["count"].tool_call_count == 1
+    assert find_violations(output.trace) == []
+
+
+def test_c33_finished_tasks_are_kept_and_what_has_changed_runs_and_says_why(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+
+    def note(task: TaskInput) -> str:
+        with notes.open("a") as file:
+            file.write(f"{task.name} ")
+        return f"{task.name} done"
+
+    def lose(task: TaskInput) -> str:
+        raise ValueError("lost")
+
+    def make(word: str, last: Any) -> Ensemble:
+        same = Task.of("Be the same", name="same", handler=note)
+        once = Task.of("Send the mail", name="once", handler=note, reuse="never")
+        other = Task.of(f"Do {word}", name="other", handler=note)
+        return Ensemble(tasks=[same, once, other, Task.of("End it", name="end", handler=last)])
+
+    stopped = fail(make("this", lose))
+    output = make("that", note).run(resume=stopped)
+    assert notes.read_text() == "same once other other end "
+    tasks = output.frames.tasks.set_index("task")
+    assert tasks.reused.to_dict() == {"same": True, "once": True, "other": False, "end": False}
+    assert tasks.reuse_reason["once"] == f"done in run {stopped.run_id}"
+    assert "description changed" in tasks.reuse_reason["other"]
+    assert tasks.reuse_reason["end"] == "it was not done when the run stopped"
+    assert find_violations(output.trace) == []
+
+
+def test_c33_phase_that_was_sent_back_goes_on_at_its_second_attempt(server: OpenAIServer, llm: str) -> None:
+    worker, editor = Agent(role="Worker", goal="Work"), Agent(role="Editor", goal="Judge")
+    review = PhaseReview(Task.of("Judge", name="judge", agent=editor))
+    ensemble = Ensemble(
+        phases=[Phase(name="p", tasks=[Task.of("Write", name="w", agent=worker)], review=review)], llm=llm
+    )
+    server.script("Long.", "RETRY: shorter", REFUSED)
+    stopped = fail(ensemble)
+    server.script("Short.", "APPROVE")
+    assert ensemble.run(resume=stopped).raw == "Short."
+    assert len(server.requests) == 5
+    assert "shorter" in server.requests[3].body["messages"][1]["content"]
+
+
+def test_c33_task_that_failed_for_its_last_reply_has_another_one_each_time(server: OpenAIServer, llm: str) -> None:
+    cook = Agent(role="Cook", goal="Cook")
+    count = Task.of("Count", name="count", agent=cook, output_type=Count, max_output_retries=1)
+    ensemble = Ensemble(tasks=[count], llm=llm)
+    server.script("One.", "Still one.", "One, I said.", '{"times": 1}')
+    stopped = fail(ensemble)
+    stopped = fail(ensemble, resume=stopped)
+    output = ensemble.run(resume=stopped)
+    assert output["count"].get_parsed_output(Count) == Count(times=1)
+    assert len(server.requests) == 4
+    assert server.requests[1].body == server.requests[2].body == server.requests[3].body
+    assert [each.reused for each in of(output, LlmCallCompleted)] == [True, False]
+
+
+def test_c33_task_that_a_guardrail_has_ended_is_asked_again_and_others_are_not(server: OpenAIServer, llm: str) -> None:
+    def refuse(output: TaskOutput) -> GuardrailResult:
+        return GuardrailResult.success() if "short" in output.raw else GuardrailResult.failure("too long")
+
+    cook = Agent(role="Cook", goal="Cook")
+    guarded = Task.of("Tell", name="tell", agent=cook, output_guardrails=[refuse], context=["one"])
+    ensemble = Ensemble(tasks=[Task.of("Do one", name="one", agent=cook), guarded], llm=llm)
+    server.script("One.", "long", "short")
+    output = ensemble.run(resume=fail(ensemble))
+    assert [each.raw for each in output.task_outputs] == ["One.", "short"]
+    assert len(server.requests) == 3
+
+
+def test_c33_task_that_went_on_asking_for_tools_is_asked_once_more(server: OpenAIServer, llm: str) -> None:
+    called = []
+
+    def search(q: str) -> str:
+        """Look it up."""
+        called.append(q)
+        return f"found {q}"
+
+    cook = Agent(role="Cook", goal="Cook", tools=[search], max_iterations=1)
+    ensemble = Ensemble(tasks=[Task.of("Look", name="look", agent=cook)], llm=llm)
+    server.script(*[Answer(None, calls=[("search", {"q": word})]) for word in "abcd"], "Done.")
+    output = ensemble.run(resume=fail(ensemble))
+    assert (output.raw, called, len(server.requests)) == ("Done.", ["a"], 5)
+
+
+def test_c33_tool_turns_of_a_task_that_the_budget_has_ended_are_kept(server: OpenAIServer, llm: str) -> None:
+    def search(q: str) -> str:
+        """Look it up."""
+        return f"found {q}"
+
+    cook = Agent(role="Cook", goal="Cook", tools=[search])
+    ensemble = Ensemble(tasks=[Task.of("Look", name="look", agent=cook)], llm=llm, budget=Budget(max_llm_calls=1))
+    server.script(Answer(None, calls=[("search", {"q": "tides"})]), "Done.")
+    stopped = ensemble.run()
+    assert stopped.status is RunStatus.BUDGET_EXCEEDED
+    assert ensemble.run(resume=stopped).raw == "Done."
+    assert len(server.requests) == 2
+
+
+def test_c33_review_task_that_rejected_is_asked_again(server: OpenAIServer, llm: str) -> None:
+    worker, editor = Agent(role="Worker", goal="Work"), Agent(role="Editor", goal="Judge")
+    review = PhaseReview(Task.of("Judge", name="judge", agent=editor))
+    phase = Phase(name="p", tasks=[Task.of("Write", name="w", agent=worker)], review=review)
+    ensemble = Ensemble(phases=[phase], llm=llm)
+    server.script("Long.", "RETRY: shorter", "Short.", "REJECT: bad", "APPROVE")
+    with pytest.raises(EnsembleError) as caught:
+        ensemble.run()
+    output = caught.value.output
+    assert isinstance(output, EnsembleOutput)
+    assert ensemble.run(resume=output).raw == "Short."
+    assert len(server.requests) == 5
+
+
+def test_c33_what_a_finished_task_was_answered_is_no_answer_to_another_one(server: OpenAIServer, llm: str) -> None:
+    cook = Agent(role="Cook", goal="Cook")
+    samples = [Task.of("Guess", name=name, agent=cook, context=[]) for name in ("first", "second")]
+    ensemble = Ensemble(tasks=samples, llm=llm, max_concurrency=1)
+    server.script("Heads.", REFUSED, "Tails.")
+    output = ensemble.run(resume=fail(ensemble))
+    assert [each.raw for each in output.task_outputs] == ["Heads.", "Tails."]
+    assert server.requests[0].body == server.requests[2].body
+
+
+def test_c33_task_that_has_another_name_by_now_is_not_asked_again(server: OpenAIServer, llm: str) -> None:
+    server.script("One.", REFUSED, "Two.")
+    cook = Agent(role="Cook", goal="Cook")
+
+    def make(name: str) -> Ensemble:
+        return Ensemble(
+            tasks=[Task.of("Do one", name=name, agent=cook), Task.of("Do two", name="two", agent=cook)], llm=llm
+        )
+
+    assert make("uno").run(resume=fail(make("one"))).metrics.llm_call_count == 1
+
+
+def test_c33_task_that_was_asked_for_is_kept_when_its_run_is_resumed(server: OpenAIServer, llm: str) -> None:
+    ensemble = pair(llm)
+    ensemble.run()
+    only = ensemble.run(only="two")
+    output = ensemble.run(only="two", resume=only)
+    tasks = output.frames.tasks.set_index("task")
+    assert (tasks.reused.to_dict(), len(server.requests)) == ({"one": True, "two": True}, 3)
+    assert tasks.reuse_reason["two"] == f"done in run {only.run_id}"
+    assert output.raw == only.raw
+
+
+def test_c33_task_that_was_asked_for_and_not_done_is_not_taken_from_other_runs(server: OpenAIServer, llm: str) -> None:
+    ensemble = pair(llm)
+    ensemble.run()
+    server.script(REFUSED)
+    stopped = fail(ensemble, only="two")
+    tasks = ensemble.run(only="two", resume=stopped, reuse=True).frames.tasks.set_index("task")
+    assert (tasks.reused.to_dict(), len(server.requests)) == ({"one": True, "two": False}, 4)
+    assert tasks.reuse_reason["two"] == "it is the one that was asked for"
+
+
+def test_c33_with_reuse_the_resumed_run_comes_before_all_others(server: OpenAIServer, llm: str) -> None:
+    ensemble = chain(llm, "one", "two", "three")
+    server.script("One.", REFUSED)
+    stopped = fail(ensemble)
+    server.script("Another one.", "Two.", "Three.")
+    other = ensemble.run()
+    output = ensemble.run(resume=stopped, reuse=True)
+    reasons = output.frames.tasks.set_index("task").reuse_reason
+    assert output["one"].raw == "One."
+    assert reasons.to_dict() == {
+        "one": f"done in run {stopped.run_id}",
+        "two": f"unchanged since run {other.run_id}",
+        "three": f"unchanged since run {other.run_id}",
+    }
+    assert len(server.requests) == 5
+
+
+def test_c33_run_that_is_resumed_has_a_new_account_of_its_budget(server: OpenAIServer, llm: str) -> None:
+    server.script("One.", "Two.", "Three.")
+    ensemble = chain(llm, "one", "two", "three", budget=Budget(max_llm_calls=2))
+    stopped = ensemble.run()
+    assert stopped.status is RunStatus.BUDGET_EXCEEDED
+    output = ensemble.run(resume=stopped)
+    assert (output.status, output.raw) == (RunStatus.COMPLETED, "Three.")
+    assert len(server.requests) == 3
+
+
+def test_c33_completed_run_is_given_again_and_nothing_is_asked(server: OpenAIServer, llm: str) -> None:
+    server.script("One.", "Two.")
+    ensemble = chain(llm, "one", "two", name="tides")
+    ensemble.run()
+    for again in ("tides", "-1"):
+        output = ensemble.run(resume=again)
+        assert (output.raw, output.metrics.llm_call_count, output.metrics.input_tokens) == ("Two.", 0, 0)
+    assert len(server.requests) == 2
+
+
+def test_c33_inputs_are_those_of_the_resumed_run_unless_given(server: OpenAIServer, llm: str) -> None:
+    ensemble = chain(llm, "{what}, {often}")
+    stopped = ensemble.run(what="tides", often=2)
+    assert len(server.requests) == 1
+    ensemble.run(resume=stopped)
+    assert len(server.requests) == 1
+    ensemble.run(resume=stopped, what="winds")
+    assert "Do winds, 2" in server.requests[1].body["messages"][1]["content"]
+
+
+def test_c33_input_that_was_not_kept_has_to_be_given_again(server: OpenAIServer, llm: str) -> None:
+    ensemble = chain(llm, "{what}")
+    stopped = ensemble.run(what=Path("tides"))
+    with pytest.raises(ValidationError, match=r"had inputs that are not kept.*'what'.*Give them again"):
+        ensemble.run(resume=stopped)
+    ensemble.run(resume=stopped, what=Path("tides"))
+    assert len(server.requests) == 1
+
+
+def test_c33_what_can_not_be_resumed_is_refused_with_the_reason(
+    server: OpenAIServer, llm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    textless = chain(llm, "one", capture_mode="metadata").run()
+    ensemble = chain(llm, "one", name="tides")
+    known = ensemble.run()
+    with pytest.raises(EnsembleError, match=f"No run 'tide' .*'tides'.*latest are {known.run_id} .tides., "):
+        ensemble.run(resume="tide")
+    with pytest.raises(ValidationError, match="metadata keeps nothing of what was said"):
+        ensemble.run(resume=textless)
+    with pytest.raises(ValidationError, match="metadata keeps no text"):
+        chain(llm, "one", capture_mode="metadata").run(resume=known)
+    with pytest.raises(ValidationError, match="leave out replay or resume"):
+        ensemble.run(resume=known, replay="tides.yaml")
+    with pytest.raises(ValidationError, match="resume must be the id of a run or its output, got 3"):
+        ensemble.run(resume=3)
+    monkeypatch.setattr(config, "store", "off")
+    with pytest.raises(EnsembleError, match="No runs are remembered: the store is 'off'"):
+        ensemble.run(resume=known)
+    assert len(server.requests) == 2
+
+
+def test_c33_runs_know_what_they_resume(llm: str) -> None:
+    ensemble = chain(llm, "one")
+    first = ensemble.run()
+    second = ensemble.run(resume=first)
+    assert [each.facts.resumed_from for each in RunStore.open().list_runs()] == [first.run_id, None]
+    RunStore.open().clear()
+    with pytest.raises(EnsembleError, match="No run"):
+        ensemble.run(resume=second)

@@ -1,0 +1,255 @@
+"""E73: one ensemble in several forms, side by side: what is changed, one account, one table, and what differs."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from ensemble_notebook import (
+    Agent,
+    Budget,
+    Ensemble,
+    MapResult,
+    Phase,
+    PhaseReview,
+    PromptTemplateError,
+    RunStatus,
+    Task,
+    TaskInput,
+    ValidationError,
+)
+from ensemble_notebook.cell.text.mistakes import CellError
+from ensemble_notebook.testing.trace_invariants import find_violations
+from tests.conformance.scene import scripted
+
+
+def echo(given: TaskInput) -> str:
+    return given.description
+
+
+def make(**fields: Any) -> Ensemble:
+    """A draft in some style, and a text that reads it."""
+    draft = Task.of("Write about {topic}, {style}", name="draft", handler=echo)
+    end = Task.of("End", name="end", context=[draft], handler=lambda given: given.context[0].raw.upper())
+    return Ensemble(tasks=[draft, end], inputs={"style": "plain"}, **fields)
+
+
+def test_e73_variants_change_inputs_and_the_index_of_the_table_names_them() -> None:
+    result = make().variants({"short": {"style": "short"}, "long": {"style": "long"}}).run(topic="tea")
+    assert result.variants == ("short", "long")
+    assert result.frame.index.tolist() == ["short", "long"]
+    assert result.frame.index.name == "variant"
+    assert result.frame.raw.tolist() == ["WRITE ABOUT TEA, SHORT", "WRITE ABOUT TEA, LONG"]
+    assert [row.variant for row in result] == ["short", "long"]
+    assert [dict(row.inputs) for row in result] == [
+        {"topic": "tea", "style": "short"},
+        {"topic": "tea", "style": "long"},
+    ]
+
+
+def test_e73_variants_are_mapped_with_each_row_and_keep_its_index() -> None:
+    index = pd.MultiIndex.from_tuples([("de", 2019), ("fr", 2020)], names=["land", "year"])
+    rows = pd.DataFrame({"topic": ["tea", "rye"]}, index=index)
+    result = make().variants({"short": {"style": "short"}, "long": {"style": "long"}}).map(rows)
+    assert list(result.frame.index.names) == ["variant", "land", "year"]
+    assert result.frame.loc[("long", "fr", 2020), "raw"] == "WRITE ABOUT RYE, LONG"
+    assert result.output is not None
+    assert {each.name for each in result.output.task_outputs} == {row.name for row in result}
+    assert result[3].name == "long/fr/2020"
+    assert find_violations(result.output.trace) == []
+
+
+def test_e73_listed_rows_are_numbered_under_each_variant() -> None:
+    frame = make().variants({"a": {}, "b": {"style": "x"}}).map([{"topic": "1"}, {"topic": "2"}]).frame
+    assert frame.index.tolist() == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+    assert frame.raw.tolist()[:3] == ["WRITE ABOUT 1, PLAIN", "WRITE ABOUT 2, PLAIN", "WRITE ABOUT 1, X"]
+
+
+def test_e73_fields_of_ensemble_tasks_and_agents_change_wherever_they_are_used() -> None:
+    judge = Agent(role="Judge v1.5", goal="Judge")
+    writer = Agent(role="Writer", goal="Write")
+    draft = Task.of("Draft", name="first draft", agent=writer, fallback=judge)
+    title = Task.of("Title", agent=writer, context=[draft], name="title")
+    review = PhaseReview(Task.of("Judge it", name="verdict", agent=judge))
+    ensemble = Ensemble(
+        phases=[Phase(name="work", tasks=[draft, title], review=review)],
+        agents=[writer, judge],
+        llm=scripted("one", "two", "APPROVE"),
+    )
+    changes: Mapping[str, Any] = {
+        "as it is": {},
+        "other": {
+            "llm": scripted("three", "four", "APPROVE"),
+            "agent.Writer.goal": "Write well",
+            "agent.Judge v1.5.goal": "Judge well",
+            "task.first draft.description": "Draft {what}",
+            "inputs": {"what": "boldly"},
+        },
+    }
+    result = ensemble.variants(changes).run(concurrency=1)
+    assert result.frame.raw.tolist() == ["two", "four"]
+    told = result[1].output
+    assert told is not None
+    prompts = told.frames.messages.text.dropna().str.cat(sep="\n")
+    assert all(words in prompts for words in ("Write well", "Judge well", "Draft boldly"))
+    assert ensemble.tasks == () and ensemble.agents[0].goal == "Write"  # noqa: PT018 - one fact: nothing has changed
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"task.drfat.name": "x"}, "No task is called 'drfat'. Did you mean 'draft'?"),
+        ({"task.draft.descripton": "x"}, "Task 'draft' has no field 'descripton'. Did you mean 'description'?"),
+        ({"task.draft": "x"}, "'task.draft' lacks the field: write 'task.draft.FIELD'."),
+        ({"budget": Budget(max_llm_calls=1)}, "budget holds for all variants together"),
+        ({"inputs": 3}, "inputs must map names to values, got int."),
+        ({"workflow": "sideways"}, "Ensemble workflow can't be 'sideways'."),
+        ({"task.draft.timeout": -1}, "Task timeout must be seconds > 0 or None, got -1."),
+    ],
+)
+def test_e73_change_of_what_is_not_there_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        make().variants({"odd": changes})
+    assert f"Variant 'odd': {message}" in str(caught.value)
+
+
+def test_e73_unknown_names_of_all_variants_are_told_together() -> None:
+    ensemble = Ensemble(tasks=[Task.of("Say {topic} to {budget}", name="say")], llm="local")
+    with pytest.raises(ValidationError) as caught:
+        ensemble.variants({"a": {"topics": 1}, "b": {"max_concurency": 1}, "c": {"budget": 1}, " ": {}, "d": 4})  # type: ignore[dict-item]
+    assert len(caught.value.problems) == 5
+    assert "Did you mean 'topic'?" in str(caught.value)
+    with pytest.raises(ValidationError, match="got none"):
+        ensemble.variants({})
+
+
+def test_e73_input_that_is_given_twice_is_refused_and_missing_ones_are_named() -> None:
+    variants = make().variants({"a": {"style": "x"}, "b": {}})
+    with pytest.raises(ValidationError, match="'style' is changed by variant 'a', and given with the rows"):
+        variants.run(topic="tea", style="y")
+    with pytest.raises(PromptTemplateError, match="topic"):
+        variants.run()
+
+
+def test_e73_scores_are_columns_and_one_that_raises_is_a_warning() -> None:
+    def rate(output: Any) -> float:
+        return 1 / (len(output.raw) - len("WRITE ABOUT TEA, SHORT"))
+
+    changes = {"short": {"style": "short"}, "longer": {"style": "longer"}}
+    result = make().variants(changes, score=rate).run(topic="tea")
+    assert result.frame.score.isna().tolist() == [True, False]
+    assert result.frame.score.dtype == "Float64"
+    assert any("The score of short failed: ZeroDivisionError" in each for each in result.warnings)
+    both = make().variants(changes, score=lambda output: {"length": len(output.raw), "good": True}).run(topic="tea")
+    assert both.frame.score_length.tolist() == [22, 23]
+    assert list(both.frame.columns[:4]) == ["status", "raw", "score_length", "score_good"]
+    again = pickle.loads(pickle.dumps(both))
+    pd.testing.assert_frame_equal(again.frame, both.frame)
+    with pytest.raises(ValidationError, match="score must be a function"):
+        make().variants(changes, score=3)  # type: ignore[arg-type]
+
+
+def test_e73_two_variants_are_compared_as_two_runs_are() -> None:
+    result = (
+        make().variants({"short": {"style": "short"}, "same": {"style": "short"}, "x": {"style": "x"}}).run(topic="t")
+    )
+    assert set(result.diff("short", "same").frame.output_changed.dropna()) == {False}
+    diff = result.diff("short", "x")
+    assert [said.split(" · ")[0] for said in repr(diff).splitlines()[:2]] == ["A short", "B x"]
+    assert diff.timeline is not None
+    assert diff.frame.set_index("path").loc["draft", "status"] == "changed"
+    with pytest.raises(ValidationError, match="Did you mean 'short'"):
+        result.diff("shrt", "x")
+    with pytest.raises(ValidationError, match="row must be 0 to 0"):
+        result.diff("short", "x", row=1)
+
+
+def test_e73_variants_spend_one_account() -> None:
+    ensemble = Ensemble(
+        tasks=[Task.of("Say {word}", name="say")], llm=scripted("one", "two", "three"), budget=Budget(max_llm_calls=2)
+    )
+    changes = {each: {"word": each} for each in "abc"}
+    result = ensemble.variants(changes).run(concurrency=1)
+    assert result.status is RunStatus.BUDGET_EXCEEDED
+    assert [each.status for each in result][:2] == ["completed", "completed"]
+    assert result.metrics.llm_call_count == 2
+
+
+def test_e73_result_is_gone_on_with() -> None:
+    calls: list[str] = []
+
+    def work(given: TaskInput) -> str:
+        calls.append(given.description)
+        if given.description == "Do b" and calls.count("Do b") == 1:
+            raise OSError("no")
+        return given.description
+
+    variants = Ensemble(tasks=[Task.of("Do {what}", name="do", handler=work)]).variants(
+        {"a": {"what": "a"}, "b": {"what": "b"}}
+    )
+    first: MapResult = variants.run(concurrency=1)
+    assert [each.status for each in first] == ["completed", "failed"]
+    second = variants.run(resume=first)
+    assert [each.status for each in second] == ["completed", "completed"]
+    assert calls == ["Do a", "Do b", "Do b"]
+
+
+def test_e73_names_of_variants_are_not_told_where_no_text_is_kept() -> None:
+    ensemble = make(capture_mode="metadata")
+    result = ensemble.variants({"tell=secret-1": {"style": "secret-1"}}).run(topic="tea")
+    assert result.output is not None
+    assert "secret" not in result.output.frames.spans.to_csv()
+    assert result.frame.index.tolist() == ["tell=secret-1"]
+
+
+@pytest.fixture
+def shell() -> Any:
+    made = InteractiveShell()
+    made.run_line_magic("load_ext", "ensemble_notebook")
+    made.user_ns.update(rows=[{"topic": "a"}, {"topic": "b"}], echo=echo, first=scripted("1"), second=scripted("2"))
+    return made
+
+
+ECHO = "- {name: say, description: 'Say {topic} {style}', handler: echo}\n"
+
+
+def test_e73_a_cell_runs_with_each_value_and_for_each_row(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell_magic("ensemble", "--map rows --vary style=low --vary style='very loud' -o both", ECHO)
+    frame = shell.user_ns["both"].frame
+    assert frame.index.tolist() == [("style=low", 0), ("style=low", 1), ("style=very loud", 0), ("style=very loud", 1)]
+    assert frame.raw.tolist()[2:] == ["Say a very loud", "Say b very loud"]
+    assert "4 rows: 4 completed" in capsys.readouterr().out
+
+
+def test_e73_a_cell_tries_models_which_may_be_variables(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "--vary llm=first --vary llm=second --vary topic=x --vary topic=y -o all"
+    shell.run_cell_magic("ensemble", f"{line} --dry-run", "- Say {topic}")
+    assert "4 runs, one for each of 4 variants" in capsys.readouterr().out
+    shell.user_ns.update(first=scripted("1", "1"), second=scripted("2", "2"))
+    shell.run_cell_magic("ensemble", line, "- Say {topic}")
+    frame = shell.user_ns["all"].frame
+    assert frame.index[0] == "llm=first, topic=x"
+    assert frame.raw.tolist() == ["1", "1", "2", "2"]
+
+
+@pytest.mark.parametrize(
+    "line, error, words",
+    [
+        ("--vary stile=a -i topic=b", CellError, "{style} has no value. Did you mean 'stile'"),
+        ("--vary style=a --vary style=a -i topic=b", ValidationError, "style=a is given twice"),
+        ("--vary style=a -i style=b -i topic=c", ValidationError, "-i style and --vary style are two answers"),
+        ("--vary style=a --define", ValidationError, "leave out --vary or --define"),
+        ("--vary style -i topic=b", ValidationError, "--vary wants NAME=VALUE, got 'style'"),
+        ("--vary style=a --vary topic=b --map rows", ValidationError, "'topic' is changed by variant"),
+    ],
+)
+def test_e73_mistakes_of_variants_in_a_cell_cost_nothing(
+    shell: Any, line: str, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        shell.run_cell_magic("ensemble", line, ECHO)

@@ -1,0 +1,162 @@
+"""Kill -9 at every boundary of the store, and go on until it is done: nothing is lost, nothing asked twice (C33)."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ensemble_notebook.trace.store.run_store import RunStore
+from tests.crash.workflow import answer, run
+from tests.support.openai_server import OpenAIServer
+
+pytestmark = pytest.mark.slow
+
+PROCESSES = threading.Lock()
+"""To start a process looks at all others, and how one ended can be read only once: never in two threads at a time."""
+LIMIT_S = 120
+SIDE_BY_SIDE = 4
+TWICE = 6
+"""Of so many runs that were killed, one is killed once more while it goes on."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer(choose=answer) as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def processes() -> Any:
+    """Makes processes by forking one that has imported everything, and has no threads yet."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.crash.warm"])
+    return context
+
+
+@dataclass
+class Scene:
+    """One run and those that go on with it, with a store and a model of their own."""
+
+    server: OpenAIServer
+    processes: Any
+    folder: Path
+    kills: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def llm(self) -> str:
+        return f"openai:{self.folder.name}@{self.server.url}"
+
+    def run(self, kill_at: int | None = None) -> bool:
+        """Run it, or go on with it; whether it came to its end."""
+        runs = RunStore.open(self.folder / "runs.db").list_runs()
+        resume = runs[0].run_id if runs else None
+        process = self.processes.Process(target=run, args=(self.llm, self.folder, resume, kill_at))
+        with PROCESSES:
+            process.start()
+        assert wait([process.sentinel], LIMIT_S)
+        with PROCESSES:
+            process.join()
+        assert process.exitcode in ((0,) if kill_at is None else (0, -signal.SIGKILL))
+        self.kills += process.exitcode != 0
+        return process.exitcode == 0
+
+    @property
+    def requests(self) -> Counter[str]:
+        """What the model was asked, how often."""
+        bodies = [dict(each.body) for each in list(self.server.requests)]
+        return Counter(json.dumps(each) for each in bodies if each.pop("model") == self.folder.name)
+
+    @property
+    def notes(self) -> Counter[str]:
+        """The calls of tools and the questions to the person, how often."""
+        file = self.folder / "notes"
+        return Counter(file.read_text().splitlines() if file.exists() else ())
+
+    @property
+    def result(self) -> dict[str, Any]:
+        read: dict[str, Any] = json.loads((self.folder / "result.json").read_text())
+        return read
+
+    def count_kept(self) -> tuple[int, int]:
+        """How many replies, and how many answers of tools and people, the store has of the last run."""
+        store = RunStore.open(self.folder / "runs.db")
+        runs = store.list_runs()
+        documents = store.load_exchanges(runs[0].run_id) if runs else []
+        replies = sum("reply" in each for each in documents)
+        return replies, sum(("tool" in each or "review" in each) and not each.get("stopped") for each in documents)
+
+
+@pytest.fixture(scope="module")
+def whole(server: OpenAIServer, processes: Any, tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    """The run that nobody kills."""
+    scene = Scene(server, processes, tmp_path_factory.mktemp("whole"))
+    assert scene.run()
+    return scene
+
+
+def go_on(scene: Scene, whole: Scene, kill_at: int | None = None) -> bool:
+    """Go on, and check that what is kept is not asked again, and that what is not is asked once."""
+    kept, answered = scene.count_kept()
+    asked, noted = scene.requests.total(), scene.notes.total()
+    is_over = scene.run(kill_at)
+    missing = (whole.requests.total() - kept, whole.notes.total() - answered)
+    now = (scene.requests.total() - asked, scene.notes.total() - noted)
+    assert now == missing if is_over else now <= missing
+    return is_over
+
+
+def without_amounts(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if name not in ("calls", "boundaries")}
+
+
+def play(scene: Scene, whole: Scene, kill_at: int) -> None:
+    """Kill a run at a boundary, and go on until it is done."""
+    assert not scene.run(kill_at)
+    if kill_at % TWICE == 0:
+        go_on(scene, whole, kill_at=kill_at // TWICE)
+    go_on(scene, whole)
+    assert scene.result["calls"] <= whole.result["calls"]
+    assert without_amounts(scene.result) == without_amounts(whole.result)
+    assert scene.requests.keys() == whole.requests.keys()
+    assert scene.notes.keys() == whole.notes.keys()
+    assert max((scene.requests | scene.notes).values()) <= 1 + scene.kills
+
+
+def test_run_that_is_killed_at_any_boundary_goes_on_to_the_same_end(
+    server: OpenAIServer, processes: Any, whole: Scene, tmp_path: Path
+) -> None:
+    assert set(whole.requests.values()) == set(whole.notes.values()) == {1}
+
+    boundaries = whole.result["boundaries"]
+    assert boundaries > 2 * (whole.requests.total() + whole.notes.total())  # each has a commit, and what came of it too
+
+    def play_at(boundary: int) -> None:
+        folder = tmp_path / f"at-{boundary}"
+        folder.mkdir()
+        play(Scene(server, processes, folder), whole, boundary)
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        list(pool.map(play_at, range(boundaries)))
+
+
+def test_run_that_was_completed_asks_nothing_when_it_is_resumed(
+    server: OpenAIServer, processes: Any, tmp_path: Path
+) -> None:
+    scene = Scene(server, processes, tmp_path)
+    assert scene.run()
+    requests, notes, result = scene.requests, scene.notes, scene.result
+    assert scene.run()
+    assert (scene.requests, scene.notes) == (requests, notes)
+    assert scene.result == result | {"calls": 0, "boundaries": scene.result["boundaries"]}

@@ -1,0 +1,225 @@
+"""Rows in other processes: an executor, a cluster of Dask; grants, workers that die, what can't travel (E72)."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ensemble_notebook import (
+    Budget,
+    Ensemble,
+    MapResult,
+    RateLimit,
+    RunInterrupted,
+    RunStatus,
+    ScriptedChatModel,
+    Task,
+    TaskInput,
+    ValidationError,
+)
+from ensemble_notebook.domain.events import TaskCompleted
+from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
+from ensemble_notebook.ensemble.run_settings import RunSettings
+from ensemble_notebook.testing.trace_invariants import find_violations
+from tests.support.openai_server import Answer, OpenAIServer
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("forkserver")) as pool:
+        yield pool
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OpenAIServer]:
+    with OpenAIServer(default=Answer("ok", usage=(11, 7))) as serving:
+        yield serving
+
+
+def make_shouter(suffix: str) -> Any:
+    """A function like one of a cell: it closes over a value, and no module has it."""
+
+    def shout(given: TaskInput) -> str:
+        if given.inputs["word"] == "bad":
+            raise ValueError("burnt")
+        return f"{given.inputs['word']}{suffix} {os.getpid()}".upper()
+
+    return shout
+
+
+def make(handler: Any, **fields: Any) -> Ensemble:
+    return Ensemble(tasks=[Task.of("Shout {word}", name="shout", handler=handler)], **fields)
+
+
+def test_rows_run_in_other_processes_and_come_home_with_their_traces(processes: ProcessPoolExecutor) -> None:
+    rows = pd.DataFrame({"word": ["tea", "bad", "rye"]}, index=["x", "y", "y"])
+    heard: list[Any] = []
+    result = make(make_shouter("!"), listeners=[heard.append]).map(rows, executor=processes)
+    assert result.frame.index.tolist() == ["x", "y", "y"]
+    assert [each.status for each in result] == ["completed", "failed", "completed"]
+    assert result.frame.raw.iloc[0].startswith("TEA!")
+    assert not result.frame.raw.iloc[0].endswith(f" {os.getpid()}")
+    assert "ValueError: burnt (at" in result.frame.error.iloc[1]
+    assert result.output is not None
+    assert find_violations(result.output.trace) == []
+    spans = result.output.frames.spans
+    nested = spans[spans.kind == "nested"]
+    assert set(spans.loc[nested.parent_id, "name"]) == {each.name for each in result}
+    assert len(heard) == len(result.output.events)
+
+
+def test_rows_that_keep_no_text_come_home_live_and_are_pickled_without(processes: ProcessPoolExecutor) -> None:
+    ensemble = make(make_shouter("!"), capture_mode="metadata")
+    result = ensemble.map([{"word": "tea"}], executor=processes)
+    assert result.frame.raw.iloc[0].startswith("TEA!")
+    row = next(iter(result)).output
+    assert row is not None
+    assert row["shout"].raw.startswith("TEA!")
+    for shown in (pickle.dumps(result), repr(row["shout"]).encode(), repr(row.events).encode()):
+        assert b"TEA!" not in shown
+
+
+def test_row_of_a_model_spec_is_asked_for_elsewhere_and_its_tokens_count_once(
+    processes: ProcessPoolExecutor, server: OpenAIServer
+) -> None:
+    ensemble = Ensemble(tasks=[Task.of("Say {word}", name="say")], llm=f"openai:m@{server.url}")
+    asked = len(server.requests)
+    result = ensemble.map([{"word": each} for each in "abcd"], executor=processes)
+    assert result.frame.raw.tolist() == ["ok"] * 4
+    assert len(server.requests) - asked == 4
+    assert result.metrics.total_tokens == 4 * 18 == result.frame[["input_tokens", "output_tokens"]].sum().sum()
+
+
+def test_account_is_never_passed_by_rows_elsewhere(processes: ProcessPoolExecutor, server: OpenAIServer) -> None:
+    budget = Budget(max_llm_calls=3)
+    ensemble = Ensemble(tasks=[Task.of("Say {word}", name="say")], llm=f"openai:m@{server.url}", budget=budget)
+    asked = len(server.requests)
+    result = ensemble.map([{"word": each} for each in "abcdefgh"], executor=processes)
+    assert len(server.requests) - asked == 3
+    assert result.status is RunStatus.BUDGET_EXCEEDED
+    assert (result.frame.status == "completed").sum() == 3
+
+
+def test_worker_that_dies_costs_its_rows_and_nothing_is_lost() -> None:
+    def die(given: TaskInput) -> str:
+        if given.inputs["word"] == "bad":
+            os._exit(1)
+        return "alive"
+
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("forkserver")) as pool:
+        result = make(die).map([{"word": "a"}, {"word": "bad"}, {"word": "c"}], executor=pool, concurrency=1)
+    assert [each.status for each in result] == ["completed", "failed", "failed"]
+    assert "did not come back from its worker: BrokenProcessPool" in result.frame.error.iloc[1]
+    again = make(make_shouter("")).map([{"word": "a"}, {"word": "bad2"}, {"word": "c"}], resume=result)
+    assert [each.status for each in again] == ["completed"] * 3
+
+
+def test_what_can_not_travel_is_refused_before_the_first_row(threads: ThreadPoolExecutor) -> None:
+    lock, calls = threading.Lock(), list[str]()
+
+    def locked(given: TaskInput) -> str:
+        with lock:
+            calls.append(given.name)
+            return ""
+
+    with pytest.raises(ValidationError, match="handler can't go to another process: TypeError: cannot pickle"):
+        make(locked).map([{"word": "a"}], executor=threads)
+    assert calls == []
+
+
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"rate_limit": RateLimit(5, 1.0)}, "A rate limit can't hold across processes"),
+        ({"review_handler": lambda request: None}, "Nobody can be asked from another process"),
+    ],
+)
+def test_what_processes_can_not_share_is_refused(
+    threads: ThreadPoolExecutor, fields: dict[str, Any], message: str
+) -> None:
+    ensemble = Ensemble(tasks=[Task.of("Say {word}")], llm=ScriptedChatModel(responses=["x"]), **fields)
+    with pytest.raises(ValidationError, match=message):
+        ensemble.map([{"word": "a"}], executor=threads)
+
+
+def test_what_needs_the_rows_here_is_refused(threads: ThreadPoolExecutor, tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="record needs the rows in this process"):
+        make(make_shouter("")).map([{"word": "a"}], executor=threads, record=tmp_path / "file.yaml")
+    with pytest.raises(ValidationError, match="executor must be a concurrent"):
+        make(make_shouter("")).map([{"word": "a"}], executor="dask")
+
+
+def test_interrupt_keeps_the_rows_that_are_home(threads: ThreadPoolExecutor, tmp_path: Path) -> None:
+    release = tmp_path / "release"
+
+    def work(given: TaskInput) -> str:
+        while given.inputs["word"] == "slow" and not Path(given.inputs["release"]).exists():
+            time.sleep(0.01)
+        return "done"
+
+    rows = [{"word": each, "release": str(release)} for each in ("quick", "slow", "later")]
+    handle = start_map(make(work), rows, RunSettings(), MapSettings(executor=threads, concurrency=1))
+    handle.begin()
+    while not any(isinstance(each, TaskCompleted) and each.task == "row 0" for each in handle.events):
+        time.sleep(0.01)
+    handle.cancel()
+    with pytest.raises(RunInterrupted, match="1 of 3 rows are done and kept") as caught:
+        handle.result(20)
+    release.touch()
+    assert isinstance(caught.value.output, MapResult)
+    assert [each.status for each in caught.value.output] == ["completed", "interrupted", "skipped"]
+
+
+def test_variants_go_to_an_executor_as_rows_do(threads: ThreadPoolExecutor) -> None:
+    ensemble = Ensemble(tasks=[Task.of("Shout {word} {style}", name="shout", handler=lambda given: given.description)])
+    variants = ensemble.variants({"a": {"style": "loudly"}, "b": {"style": "softly"}})
+    frame = variants.map([{"word": "x"}, {"word": "y"}], executor=threads).frame
+    assert frame.raw.tolist() == ["Shout x loudly", "Shout y loudly", "Shout x softly", "Shout y softly"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_cluster_of_dask_runs_rows_and_gives_those_of_a_dead_worker_to_another_one(
+    tmp_path: Path, server: OpenAIServer
+) -> None:
+    import distributed  # when it is needed, since it takes long
+
+    file = tmp_path / "died"
+
+    def work(given: TaskInput) -> str:
+        if given.inputs["word"] == "b" and not file.exists():
+            file.touch()
+            os._exit(1)
+        return f"{given.inputs['word']} {os.getpid()}"
+
+    tasks = [Task.of("Do {word}", name="do", handler=work), Task.of("Say {word}", name="say", context=["do"])]
+    ensemble = Ensemble(tasks=tasks, llm=f"openai:m@{server.url}", budget=Budget(max_llm_calls=6))
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        free = make(make_shouter("")).map([{"word": each} for each in "abcd"], executor=client)
+        asked = len(server.requests)
+        result = ensemble.map([{"word": each} for each in "abcd"], executor=client)
+    assert [each.status for each in free] == ["completed"] * 4
+    assert [each.status for each in result] == ["completed"] * 4
+    assert len(server.requests) - asked == 4
+    assert result.output is not None
+    assert find_violations(result.output.trace) == []

@@ -1,0 +1,33 @@
+"""The client is imported once, and nobody takes it for whole before it is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# Every module takes its time, so that there is something to see in the middle.
+SCRIPT = """
+import sys, threading, time
+from ensemble_notebook.models.openai import chat_openai
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        time.sleep(0.001)
+
+sys.meta_path.insert(0, Slow())
+threads = [threading.Thread(target=chat_openai.load_client) for _ in range(3)]
+for thread in threads:
+    thread.start()
+count_when_told = None
+while any(thread.is_alive() for thread in threads):
+    if count_when_told is None and chat_openai.is_client_loaded():
+        count_when_told = len(sys.modules)
+    time.sleep(0.01)
+is_whole = count_when_told in (None, len(sys.modules))
+print("in time" if is_whole else "early", chat_openai.is_client_loaded())
+"""
+
+
+def test_client_counts_as_loaded_only_when_all_of_it_is() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "in time True", done.stderr

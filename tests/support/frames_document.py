@@ -1,0 +1,136 @@
+"""``docs/frames.md``: every frame and column, made from the tables that the frames are made from (T20, T21, T28).
+
+``make frames-document`` writes it; a test holds the committed file to the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from ensemble_notebook.trace.analysis.agent_stats import AGENTS
+from ensemble_notebook.trace.analysis.critical_path import CRITICAL_PATH
+from ensemble_notebook.trace.analysis.event_log import EVENTS
+from ensemble_notebook.trace.analysis.links import LINKS
+from ensemble_notebook.trace.analysis.timeseries import TIMESERIES
+from ensemble_notebook.trace.tables.frame_tables import (
+    ATTEMPTS,
+    DELEGATIONS,
+    ERRORS,
+    LLM_CALLS,
+    MESSAGES,
+    PHASES,
+    REVIEWS,
+    RUNS,
+    SPANS,
+    TASKS,
+    TOOL_CALLS,
+)
+from ensemble_notebook.trace.tables.table import Column, Table
+
+DOCUMENT: Final = Path(__file__).parents[2] / "docs" / "frames.md"
+
+TABLES: Final[Mapping[str, Table]] = {
+    "runs": RUNS,
+    "phases": PHASES,
+    "tasks": TASKS,
+    "agents": AGENTS,
+    "llm_calls": LLM_CALLS,
+    "attempts": ATTEMPTS,
+    "tool_calls": TOOL_CALLS,
+    "delegations": DELEGATIONS,
+    "reviews": REVIEWS,
+    "links": LINKS,
+    "critical_path": CRITICAL_PATH,
+    "errors": ERRORS,
+    "messages": MESSAGES,
+    "events": EVENTS,
+    "spans": SPANS,
+}
+"""The properties of `Frames`, the small tables first."""
+
+_INTRODUCTION: Final = """\
+<!-- Made by `make frames-document` from ensemble_notebook/trace/tables and ensemble_notebook/trace/analysis. -->
+# Frames
+
+`output.frames` has a run as pandas DataFrames. Each is made when it is first used, and kept. A run that failed or was
+stopped, or that was loaded from a file, has the same frames with the same columns, and so has a run without a single
+row for one of them.
+
+```python
+output.frames.tasks[["agent", "duration_ms", "total_tokens", "cost"]]
+output.frames.critical_path.groupby("kind", observed=True)["share"].sum()
+output.frames.timeseries(dt=0.5).plot(y=["llm_requests", "tools"])
+```
+
+[The lesson on reading traces](../notebooks/05-reading-traces.ipynb) has ten questions, and the lines that answer each.
+
+`load_traces()` gives the same frames for many runs at once, each with the column `run_id`.
+
+- Ids are the index, and they join: `task_id`, `parent_id`, `llm_id`, `src` and `dst` are `span_id` elsewhere.
+- A name that ends in `_ms` is a number of milliseconds, by a clock that never jumps. A name that ends in `_time` is an
+  instant, UTC.
+- Unknown is `NA`, never 0. A sum over a part that is unknown is that of the known part, and `tokens_complete` or
+  `cost_complete` beside it is false. The column "NA" below says where there can be one.
+- Tokens and cost stand on the attempts, which are the leaves. In `spans` they stand nowhere else, so that a plain sum
+  is right; all other frames have sums over what is beneath a row. `input_tokens` includes what was read from a cache,
+  `output_tokens` what was spent on reasoning.
+- Money is in `currency`. It is a float here; `output.metrics.cost` is the exact decimal.
+- Words that repeat are categories, in order of appearance: group with `observed=True`.
+"""
+
+
+def make_document() -> str:
+    """The text of the file."""
+    return "\n".join([_INTRODUCTION, *_list_frames(), *(line for name in TABLES for line in _describe(name))]) + "\n"
+
+
+def _list_frames() -> Iterator[str]:
+    yield "| Frame | One row per |"
+    yield "|---|---|"
+    for name, table in [*TABLES.items(), ("timeseries", TIMESERIES)]:
+        yield f"| [`{name}{'(dt)' if name == 'timeseries' else ''}`](#{name}) | {_escape(table.short_grain)} |"
+
+
+def _describe(name: str) -> Iterator[str]:
+    yield from _describe_table(name, TABLES[name])
+    if name == "critical_path":
+        yield from _describe_table("timeseries", TIMESERIES)
+        yield ""
+        yield "`timeseries(dt)` is a method: `dt` is the length of a bin, in seconds or as a timedelta; without it, a"
+        yield "hundredth of the run."
+
+
+def _describe_table(name: str, table: Table) -> Iterator[str]:
+    yield ""
+    yield f"## {name}"
+    yield ""
+    yield f"One row per {table.grain}."
+    yield ""
+    yield "| Column | dtype | Unit | NA | Meaning |"
+    yield "|---|---|---|---|---|"
+    if table.index is None:
+        yield "| *index* | int64 | | | the row's number, from 0 |"
+    for column in table.all_columns:
+        yield _describe_column(column, is_index=column is table.index)
+
+
+def _describe_column(column: Column, *, is_index: bool) -> str:
+    name = f"`{column.name}`{' *(index)*' if is_index else ''}"
+    unknown = "yes" if column.is_nullable and not is_index else ""
+    cells = (name, column.dtype, column.unit or "", unknown, _escape(column.meaning))
+    return f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main() -> None:
+    """Write the file."""
+    DOCUMENT.write_text(make_document(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
