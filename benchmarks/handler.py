@@ -1,4 +1,4 @@
-"""What the engine itself costs: tasks whose handlers do nothing, side by side and one after the other."""
+"""What the engine itself costs: tasks whose handlers do nothing, side by side and one after the other, and items."""
 
 from __future__ import annotations
 
@@ -39,7 +39,18 @@ def measure(*, quick: bool) -> list[Row]:
             first.row(f"{what}, {few:,}", "cpu", "us", kind.beside, most_ratio=kind.most_ratio),
             second.row(f"{what}, {many:,}", "cpu", "us", f"the same with {few:,}", most_ratio=1.25),
         ]
-    return rows
+    return [*rows, _measure_items(few, rounds)]
+
+
+def _measure_items(count: int, rounds: int) -> Row:
+    """One task that runs for each of so many items."""
+    kind = _kinds()[0]
+    task = Task(description="Item {item}", expected_output="done", handler=kind.handler, for_each=list(range(count)))
+    ensemble = Ensemble(tasks=[task])
+    work = Work(lambda: asyncio.run(ensemble.arun()), count)
+    (comparison,) = compare([(work, kind.bare(count))], 5 * rounds)
+    what = f"for each with a no-op {kind.name} handler, an item, {count:,}"
+    return comparison.row(what, "cpu", "us", kind.beside, most_ratio=40)
 
 
 def _kinds() -> list[_Kind]:

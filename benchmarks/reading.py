@@ -20,13 +20,23 @@ def measure(*, quick: bool) -> list[Row]:
         f"  - name: {name}\n    description: {text}\n    handler: work\n    context: [{before}]"
         for name, text, before in rows
     ]
-    shapes = {"flow mappings": flow, "block mappings": block}
-    texts = {shape: "workflow: parallel\ntasks:\n" + "\n".join(lines) for shape, lines in shapes.items()}
+    texts = {
+        "flow mappings": "workflow: parallel\ntasks:\n" + "\n".join(flow),
+        "block mappings": "workflow: parallel\ntasks:\n" + "\n".join(block),
+        "bare texts": "\n".join(f"- {text}" for _, text, _ in rows),
+        "in phases of two": "phases:\n" + "\n".join(_write_phase(number) for number in range(count // 2)),
+    }
     pairs = [(Work(lambda text=text: _start(text)), Work(lambda text=text: _compose(text))) for text in texts.values()]
     return [
         comparison.row(f"{count:,} tasks, {shape}, to the first", "wall", "ms", "ruamel.yaml's compose", most_ratio=2)
         for shape, comparison in zip(texts, compare(pairs, rounds), strict=True)
     ]
+
+
+def _write_phase(number: int) -> str:
+    """Two tasks of bare text, in a phase that comes after the one before it."""
+    after = f"\n    after: [p{number - 1}]" if number else ""
+    return f"  p{number}:{after}\n    tasks:\n      - Write part {number}\n      - Improve part {number}"
 
 
 def _start(text: str) -> None:

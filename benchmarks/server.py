@@ -1,8 +1,8 @@
 """The loopback model server in a process of its own, so that its CPU is nobody's cost.
 
 What it answers is in the name of the model: ``delay-200`` waits 200 ms, ``words-400-pause-5`` says 400 words, with 5 ms
-between them where they are streamed, ``rounds-20`` calls the tool `search` 20 times first; any other name is answered
-at once.
+between them where they are streamed, ``letters-99`` makes each of 99 letters, ``rounds-20`` calls the tool `search` 20
+times first; any other name is answered at once.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def _answer(model: str, rounds: int) -> Answer:
     facts = {name: int(value) for name, value in re.findall(r"([a-z]+)-(\d+)", model)}
     if rounds < facts.get("rounds", 0):
         return Answer(None, calls=[("search", {"query": "steak"})])
-    text = " ".join(["ok"] * facts.get("words", 1))
+    word = "ok" if "letters" not in facts else "x" * facts["letters"]
+    text = " ".join([word] * facts.get("words", 1))
     return Answer(text, delay=facts.get("delay", 0) / 1000, pause=facts.get("pause", 0) / 1000)
 
 

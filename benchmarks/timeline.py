@@ -1,0 +1,131 @@
+"""What the view of a run costs the main thread of a page, in the system's headless Chromium without a GPU.
+
+The view is the built one, fed by the model that stands in for a kernel on the page of ``js/dev``, where `measure.js`
+does what is measured. Beside each is the same on a chart without bars. The cost of a frame is CPU time of the page's
+main thread from one frame to the next, scripts, styles, painting and garbage included, as the browser records it: the
+wall clock would count what else runs on the machine. Of a batch, it is that of the scripts. First paint is by the wall
+clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import http.server
+import json
+import os
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.row import Row
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+_ROOT: Final = Path(__file__).parents[1]
+_CHROMIUM: Final = os.environ.get("ENSEMBLE_NOTEBOOK_CHROMIUM", "/usr/bin/chromium")
+_FLAGS: Final = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+_EMPTY: Final = (1, 0)
+_ALL: Final = frozenset({"ThreadControllerImpl::RunTask"})
+_SCRIPTS: Final = frozenset(
+    {"FunctionCall", "FireAnimationFrame", "TimerFire", "EventDispatch", "RunMicrotasks", "HandlePostMessage", "v8.run"}
+)
+
+
+def measure(*, quick: bool) -> list[Row]:
+    some, many = ((5, 20), (5, 40)) if quick else ((100, 100), (100, 1000))
+    one = (1, 200) if quick else (1, 10_000)
+    with _opened() as page:
+        ask = functools.partial(_ask, page)
+        ask("firstPaint", *some)  # to warm up
+        first, bare = ask("firstPaint", *some), ask("firstPaint", *_EMPTY)
+        panning, bare_panning = _frames(page, "pan", *many), _frames(page, "pan", *_EMPTY)
+        live = _frames(page, "live", *some)
+        batch, alone, bare_batch = (_frames(page, "batch", *shape, names=_SCRIPTS) for shape in (some, one, (1, 1)))
+        rest = ask("callbacksAtRest", *some, 1 if quick else 3)
+    n, all_spans = f"{_count(some):,}", f"{_count(many):,}"
+    return [
+        _row(f"first paint of {n} spans", first, bare, most=150),
+        _row(f"a frame, panning {all_spans} spans, p50, CPU", panning[50], bare_panning[50], most=8),
+        _row(f"a frame, panning {all_spans} spans, p95, CPU", panning[95], bare_panning[95], most=16),
+        _row(f"a frame, {n} spans come live, p95, CPU", live[95], bare_panning[95], most=33),
+        _row(f"a batch of 200 in {n}, {some[0]} tasks, CPU", batch[50], bare_batch[50], most=4),
+        _row(f"a batch of 200 in {_count(one):,}, one task, CPU", alone[50], bare_batch[50], most=4),
+        _row("callbacks of a finished run at rest", rest, 0.0, unit="", most=0),
+    ]
+
+
+def _count(shape: tuple[int, int]) -> int:
+    return shape[0] * shape[1]
+
+
+def _row(what: str, ours: float, floor: float, *, unit: str = "ms", most: float) -> Row:
+    ratio = ours / floor if floor else 1.0
+    return Row(what=what, ours=ours, floor=floor, beside="an empty chart", unit=unit, ratio=ratio, most=most)
+
+
+def _ask(page: Page, name: str, *values: float) -> Any:
+    return page.evaluate(f"values => measure.{name}({{ widget, FakeModel, place }}, ...values)", list(values))
+
+
+def _frames(page: Page, name: str, *values: float, names: frozenset[str] = _ALL) -> dict[int, float]:
+    """The 50th and 95th percentile of main-thread CPU from mark to mark, in ms, while the page does this.
+
+    `names` are those of the recorded parts that count; of one inside another, the outer.
+    """
+    browser = page.context.browser
+    assert browser is not None
+    browser.start_tracing(page=page, categories=["-*", "toplevel", "blink.user_timing", "devtools.timeline"])
+    _ask(page, name, *values)
+    events = json.loads(browser.stop_tracing())["traceEvents"]
+    marks = [each for each in events if each["name"] == "frame" and "user_timing" in each["cat"]]
+    thread = (marks[0]["pid"], marks[0]["tid"])
+    starts = sorted(each["ts"] for each in marks)
+    costs = [0.0] * (len(starts) + 1)
+    parts = [each for each in events if each["name"] in names and (each["pid"], each["tid"]) == thread]
+    end = 0.0
+    for each in sorted(parts, key=lambda part: (part["ts"], -part.get("dur", 0))):
+        # The mark stands in the task that began the frame, so that the task counts where it ends. A task in which the
+        # recording began has no CPU time of its own.
+        length = each.get("dur", 0)
+        if each["ts"] + length > end:
+            end = each["ts"] + length
+            costs[bisect_right(starts, end)] += each.get("tdur", length) / 1000
+    costs = sorted(costs[3:-1])  # without the first ones, in which the chart was made
+    return {share: costs[min(len(costs) - 1, len(costs) * share // 100)] for share in (50, 95)}
+
+
+@contextlib.contextmanager
+def _opened() -> Iterator[Page]:
+    """The page, at the size of a wide notebook on a screen of two pixels to the point."""
+    from playwright.sync_api import sync_playwright
+
+    with _serving() as address, sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=_CHROMIUM, args=_FLAGS)
+        page = browser.new_page(viewport={"width": 1100, "height": 700}, device_scale_factor=2)
+        page.goto(f"{address}/js/dev/index.html?empty")
+        page.wait_for_selector("body[data-ready]")
+        yield page
+        browser.close()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *values: object) -> None:
+        """Say nothing between the rows."""
+
+
+@contextlib.contextmanager
+def _serving() -> Iterator[str]:
+    """The repository, on loopback."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(_ROOT)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
