@@ -12,7 +12,10 @@ JS_SOURCES   := $(shell find js -path js/node_modules -prune -o -type f -print 2
 # The marks are set by tests/conftest.py. More processes than cores, since many tests wait for a clock or a socket.
 QUICK := 'not (kernel or browser or weights or slow)'
 
-.PHONY: help demo test quick check bench pictures conformance wire-types recorded-messages fix clean lint types pytest vitest weights
+# Hundreds of kernels and child processes import the package: without compiled files, each takes a second longer.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo test quick check bench pictures conformance frames-document cell-schema wire-types recorded-messages fix clean lint types pytest vitest weights
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -36,6 +39,12 @@ pictures: $(INSTALLED) $(BUNDLE) ## Photograph the timeline for the README, ligh
 
 conformance: $(INSTALLED) ## Write docs/conformance.md from the tests
 	$(BIN)/python -m tests.conformance
+
+frames-document: $(INSTALLED) ## Write docs/frames.md from the tables of the trace
+	$(BIN)/python -m tests.support.frames_document
+
+cell-schema: $(INSTALLED) ## Write the JSON Schema of cells from the vocabulary of the cell language
+	$(BIN)/jupyter-ensemble schema > ensemble_notebook/ensemble-cell.schema.json
 
 wire-types: $(INSTALLED) ## Write TypeScript's types of what Python tells the timeline
 	$(BIN)/python -m tests.support.wire_types
@@ -66,8 +75,13 @@ types: $(INSTALLED) $(NODE_MODULES)
 vitest: $(NODE_MODULES)
 	cd js && npm test
 
+# Three times, so that what has a browser in it, and waits for pictures, has no tests beside it that only compute. Files
+# that start kernels, servers or browsers share what they start, so that each of them goes to one process. Those that
+# start kernels wait for half of their time: on two cores, three of them run side by side.
 pytest: weights
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 -m $(QUICK)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile -m '(kernel or weights or slow) and not browser'
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m browser tests/browser
 
 # The local model's weights are fetched once into the user's cache; a second call only checks them.
 weights: $(INSTALLED) $(BUNDLE)
@@ -79,7 +93,7 @@ $(INSTALLED): pyproject.toml hatch_build.py js/package.json
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit("Python >= 3.11 is needed, and $(PYTHON) is %d.%d: name another one with `make PYTHON=python3.12 ...`" % v[:2] if v < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[lab]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[lab,plots,parquet]' --group dev
 	@touch $@
 
 $(NODE_MODULES): js/package-lock.json
@@ -88,5 +102,6 @@ $(NODE_MODULES): js/package-lock.json
 
 $(BUNDLE): $(NODE_MODULES) $(JS_SOURCES) | $(INSTALLED)
 	cd js && npm run build
+	rm -rf $(LABEXTENSION)/static
 	cp -R ensemble_notebook/static/labextension/. $(LABEXTENSION)
 	@touch $@
