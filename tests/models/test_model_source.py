@@ -129,7 +129,7 @@ def test_connections_of_a_model_in_a_cycle_are_closed_before_the_collector_gets_
         cycle.append(cycle)
         del port, cycle
         gc.collect()
-        while client() is not None:  # noqa: ASYNC110 - nobody tells
+        while client() is not None:
             await asyncio.sleep(0)
             gc.collect()
 
