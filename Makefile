@@ -77,11 +77,12 @@ vitest: $(NODE_MODULES)
 
 # Three times, so that what has a browser in it, and waits for pictures, has no tests beside it that only compute. Files
 # that start kernels, servers or browsers share what they start, so that each of them goes to one process. Those that
-# start kernels wait for half of their time: on two cores, three of them run side by side.
+# start kernels wait for half of their time: on two cores, three of them run side by side. A machine may starve any of
+# the many processes: a test that fails is run once more, and the summary names it.
 pytest: weights
-	$(BIN)/python -m pytest --numprocesses 2 -m $(QUICK)
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile -m '(kernel or weights or slow) and not browser'
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m browser tests/browser
+	$(BIN)/python -m pytest --reruns 1 --numprocesses 2 -m $(QUICK)
+	$(BIN)/python -m pytest --reruns 1 --numprocesses 3 --dist loadfile -m '(kernel or weights or slow) and not browser'
+	$(BIN)/python -m pytest --reruns 1 --numprocesses 2 --dist loadfile -m browser tests/browser
 
 # The local model's weights are fetched once into the user's cache; a second call only checks them.
 weights: $(INSTALLED) $(BUNDLE)

@@ -30,20 +30,14 @@ os.environ["ENSEMBLE_NOTEBOOK_STORE"] = "off"
 # these out, and those that are marked as slow by hand.
 NEEDS_BY_PACKAGE: Final = {"jupyter_client": "kernel", "nbclient": "kernel", "pexpect": "kernel"}
 NEEDS_BY_FIXTURE: Final = {"browser": "browser", "fetched": "weights", "checkout": "slow"}
-# A browser or a kernel is many processes, any of which a machine may starve. A test of one that fails is run once more,
-# and the summary names it: what passes the second time depends on the machine, and is to be mended.
-RUN_AGAIN: Final = {"kernel", "browser"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test with what it needs: a kernel, a browser, the local model's weights, or time."""
     for item in items:
         if isinstance(item, pytest.Function):
-            needs = find_needs(item)
-            for need in needs:
+            for need in find_needs(item):
                 item.add_marker(need)
-            if needs & RUN_AGAIN:
-                item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def find_needs(test: pytest.Function) -> set[str]:
