@@ -158,7 +158,7 @@ tasks:
     model = rules({"Summarise low": "L", "Summarise high": "H", "Summarise .": "-", "Join": "LH"})
     output = run_cell(cell, documents=TIDES, model=model)
     assert output["summarise"].parsed_output == ["L", "H", "-"]
-    assert "### summarise[1]\n\nH" in prompts(output)[-1][1]
+    assert "### Summarizer: Summarise high.\nH\n---\n" in prompts(output)[-1][1]
     planned = output.plan.tasks[0]
     assert (planned.times, planned.settings["for_each"]) == ("x 3", "3 items")
     assert run_cell('- {for_each: "{names}", description: "{item}", handler: shout}', names=["a"], shout=shout).raw

@@ -15,7 +15,10 @@ from ensemble_notebook import (
     DeadlineExceededError,
     Ensemble,
     EnsembleOutput,
+    ErrorStrategy,
     OutputParsingError,
+    Review,
+    ReviewDecision,
     RunStatus,
     ScriptedChatModel,
     Task,
@@ -265,3 +268,41 @@ def test_e67_a_run_is_stopped_while_it_reads_a_long_reply() -> None:
         assert meet_limit(warn, lambda warning: "reading a reply of 200,012 characters" in warning, 1)
     finally:
         is_over.set()
+
+
+CITIES = [{"city": "Paris"}, {"city": "Rome"}, {"town": "Bath"}]
+
+
+def read_items(description: str, items: Any = CITIES, **fields: Any) -> str:
+    """The context of a task that reads another one, which runs for each city."""
+    first = Task.of(description, name="each", for_each=items, handler=lambda given: given.item["city"], **fields)
+    llm = scripted("Joined.")
+    last = Task.of("Join", name="join", context=["each"], agent=Agent(role="Cook", goal="Feed", llm=llm))
+    decision = ReviewDecision.edit("Both are nice.")
+    output = run(first, last, error_strategy=ErrorStrategy.PARTIAL, review_handler=lambda _: decision)
+    return prompts(output)[-1][1].partition("## Task")[0]
+
+
+def test_e53_each_item_is_read_under_what_it_was_asked() -> None:
+    context = read_items("About {item.city}", CITIES[:2])
+    assert "---\n### Handler: About Paris\nParis\n---\n---\n### Handler: About Rome\nRome\n---\n" in context
+    assert "{item" not in context
+    assert "each[0]" not in context
+
+
+def test_e53_items_that_were_all_asked_the_same_are_read_as_one() -> None:
+    assert "### Handler: Say it\n### each[0]\n\nParis\n\n### each[1]\n\nRome\n---\n" in read_items("Say it", CITIES[:2])
+    long = "Say " + "very " * 60
+    assert f"### Handler: {long[:200]}…\n### each[0]\n\nParis\n" in read_items(long + "{item.city}", CITIES[:2])
+
+
+def test_e53_what_a_person_wrote_is_read_under_what_all_items_were_asked() -> None:
+    context = read_items("About {item.city}", CITIES[:2], review=Review(timing="after"))
+    assert "---\n### Handler: About Paris; About Rome\nBoth are nice.\n---\n" in context
+
+
+def test_e53_an_item_that_failed_is_named_by_what_it_was_asked_where_that_is_known() -> None:
+    context = read_items("About {item.city}", output_guardrails=lambda given: "no" if given.raw == "Rome" else None)
+    assert "### Handler: About Paris\nParis\n---" in context
+    assert "### Handler: About Rome\nNot available" in context
+    assert "### Handler: each[2]\nNot available" in context

@@ -158,6 +158,7 @@ class Failure(Record):
         error: with its chain of causes.
         kind: ``"task"`` or ``"phase"``.
         item_of: of an item of a task that runs for each of a list, the name of that task (E53).
+        item_description: what that item was to do, resolved; None where it could not be, and for all that is no item.
     """
 
     name: str
@@ -165,6 +166,7 @@ class Failure(Record):
     error: BaseException
     kind: Literal["task", "phase"] = "task"
     item_of: str | None = None
+    item_description: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

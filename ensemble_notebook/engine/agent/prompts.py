@@ -79,7 +79,7 @@ def frame_prompt(
     """
     sections = [_write_memory(scope, entries) for scope, entries in memory.items() if entries]
     if context or missing:
-        blocks = [_write_block(each.agent_role, each.task_description, write_output(each).text) for each in context]
+        blocks = [block for each in context for block in _write_blocks(each)]
         for each in missing:
             text = f"Not available: {each.reason}. Work with what is there."
             blocks.append(_write_block(each.agent_role, each.description, text))
@@ -110,6 +110,17 @@ def write_exchange(output: TaskOutput) -> str:
 def _cut_heading(description: str) -> str:
     line = " ".join(description.split())
     return line if len(line) <= LONG_HEADING else line[:LONG_HEADING] + "…"
+
+
+def _write_blocks(output: TaskOutput) -> list[str]:
+    """An output under its heading; where that differs from item to item, each item under its own (E53)."""
+    role, description, items = output.agent_role, output.task_description, output.item_outputs
+    if all(_cut_heading(each.task_description) == _cut_heading(description) for each in items):
+        return [_write_block(role, description, write_output(output).text)]
+    if output.parsed_output is not None:
+        return [_write_block(each.agent_role, each.task_description, each.raw) for each in items]
+    descriptions = dict.fromkeys(each.task_description for each in items)
+    return [_write_block(role, "; ".join(descriptions), output.raw)]  # a person wrote it, about all of them
 
 
 def _write_block(role: str, description: str, text: str) -> str:

@@ -102,16 +102,17 @@ class TaskResolver:
             if output is None:
                 missing.append(self._describe_missing(index))
             elif output.item_failures:
-                missing += self._describe_missing_items(index, output)
+                missing += self._describe_missing_items(output)
         return tuple(missing)
 
-    def _describe_missing_items(self, index: int, output: TaskOutput) -> Iterator[MissingOutput]:
+    @staticmethod
+    def _describe_missing_items(output: TaskOutput) -> Iterator[MissingOutput]:
         """The items of a task that failed, where its output has the others (E53)."""
         for failure in output.item_failures:
             yield MissingOutput(
                 name=failure.name,
                 agent_role=failure.agent_role,
-                description=self._plan.tasks[index].description,
+                description=failure.item_description or failure.name,
                 reason=f"it failed ({summarize_error(failure.error)})",
             )
 

@@ -146,7 +146,13 @@ class ForEachRunner:
                 raise PartialOutputKept(_join(work, items, tasks.outputs)) from stop
             raise stop
         failures = [
-            Failure(name=job.name_item(number), agent_role=node.role, error=mask_error(error), item_of=node.name)
+            Failure(
+                name=job.name_item(number),
+                agent_role=node.role,
+                error=mask_error(error),
+                item_of=node.name,
+                item_description=job.descriptions.get(number),
+            )
             for number, error in sorted(tasks.errors.items())
         ]
         output = _join(work, items, tasks.outputs, failures)
@@ -186,7 +192,11 @@ class ForEachRunner:
 
 
 class _ItemWork:
-    """Makes the work of each item at an attempt of its task."""
+    """Makes the work of each item at an attempt of its task.
+
+    Attributes:
+        descriptions: what the items that began are asked for, by number; without those that could not be filled in.
+    """
 
     def __init__(self, runner: ForEachRunner, work: TaskWork, items: Items, templates: Templates) -> None:
         self._runner = runner
@@ -194,6 +204,7 @@ class _ItemWork:
         self._items = items
         self._description, self._expected_output = templates
         self._ready_at_s = work.span.stream.offset_s()
+        self.descriptions: dict[int, str] = {}
 
     def name_item(self, number: int) -> str:
         """The name of an item, by which traces, outputs and failures know it."""
@@ -209,6 +220,7 @@ class _ItemWork:
         description, expected_output, fault = work.resolved.description, work.resolved.expected_output, None
         try:
             description, expected_output = self._description.fill(item), self._expected_output.fill(item)
+            self.descriptions[number] = description
         except Exception as error:  # noqa: BLE001 - the item is anybody's, and so is how it is written
             why = str(error) if isinstance(error, LookupError) else summarize_error(error)
             fault = EnsembleError(f"The texts of {node.name!r} can't be filled in: {why}")
