@@ -44,6 +44,14 @@ def test_a_remembered_run_is_exported_by_its_name(shell, tmp_path, monkeypatch):
     assert isinstance(shell.error(f"%ensemble export lunch {tmp_path}/lunch.html"), StoreError)
 
 
+def test_a_remembered_run_is_from_the_cell_of_its_prompt(shell, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", str(tmp_path / "runs.sqlite"))
+    shell.names["cook"] = lambda task: "pasta"
+    prompt = shell.ip.run_cell(f"%%ensemble{CELL}", store_history=True).execution_count
+    assert shell.run("%ensemble runs").success
+    assert re.findall(r"In\[(\d+)\]", capsys.readouterr().out.rpartition("run ")[2]) == [str(prompt)]
+
+
 def test_a_loaded_trace_is_exported_too(kitchen, tmp_path):
     kitchen.names["loaded"] = ExecutionTrace.load(kitchen.names["report"].trace.save(tmp_path / "a.trace.json"))
     assert kitchen.run(f"%ensemble export loaded {tmp_path}/a.svg").success

@@ -224,7 +224,8 @@ class _Parser(argparse.ArgumentParser):
     def _explain_unknown(self, word: str) -> str:
         option = word.partition("=")[0]
         if not option.startswith("-"):
-            return f"{word!r} belongs to no option; a value with spaces needs quotes"
+            bound = f", and the name to bind is written as -o {word}" if is_variable_name(word) else ""
+            return f"{word!r} belongs to no option; a value with spaces needs quotes{bound}"
         known = [each for each in self._option_string_actions if each.startswith("--") or len(option) == 2]
         return f"unknown option {option!r}." + (did_you_mean(option, known) if find_nearest(option, known) else "")
 

@@ -238,7 +238,9 @@ class EnsembleMagics(Magics):
 
         assert self.shell is not None
         notebook = find_notebook(self._names)
-        return RunOrigin(cell=f"In[{self.shell.execution_count}]", text=text, options=line, notebook=notebook)
+        # Not the shell's `execution_count`: some versions of IPython count on before a cell runs, others after it.
+        cell = f"In[{self.shell.displayhook.prompt_count}]"
+        return RunOrigin(cell=cell, text=text, options=line, notebook=notebook)
 
     def run_again(self, origin: RunOrigin, options: Options, resume: str) -> None:
         """Run a remembered cell with these options, in place of its own, so that it goes on with a run.
