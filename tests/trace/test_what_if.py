@@ -1,13 +1,13 @@
 """How long a run would have taken otherwise (T23)."""
 
+import time
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ensemble_notebook import Agent, Ensemble, Reply, ScriptedChatModel, Task
-from ensemble_notebook.domain.definitions.review import ReviewDecision
+from ensemble_notebook import Agent, Ensemble, Reply, Review, ReviewDecision, ScriptedChatModel, Task, TaskInput
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -247,3 +247,62 @@ def test_a_run_of_the_engine_with_few_places_is_predicted_as_it_was():
     assert output.what_if().wall_ms == pytest.approx(wall_ms, abs=TOLERANCE_MS)
     assert output.what_if(max_concurrency=4).wall_ms < wall_ms
     assert output.what_if(max_concurrency=1).wall_ms > wall_ms
+
+
+def nap(given: TaskInput) -> str:
+    """Takes the time that its item says, in hundredths of a second."""
+    time.sleep(0.01 * given.item)
+    return str(given.item)
+
+
+def run_items(items: list[int], **options: object) -> ExecutionTrace:
+    each = Task.of("Nap {item}", name="each", for_each=items, handler=nap, **options)
+    last = Task.of("Sum up", name="last", context=["each"], handler=lambda _: "done")
+    return Ensemble(tasks=[each, last], workflow="parallel", max_concurrency=2).run().trace
+
+
+def test_items_take_the_places_that_there_are():
+    trace = run_items([4] * 6)
+    wall_ms = trace.fold.run.end_ms
+    walls = {places: trace.what_if(max_concurrency=places).wall_ms for places in (1, 2, 3, 6, 99)}
+    assert walls[2] == trace.what_if().wall_ms == pytest.approx(wall_ms, abs=TOLERANCE_MS)
+    frame = trace.what_if(max_concurrency=6).frame.set_index("task")
+    items = frame.loc[[f"each[{number}]" for number in range(6)]]
+    assert walls[1] >= items.duration_ms.sum()
+    assert walls[1] > walls[2] > walls[6] == walls[99] >= items.duration_ms.max()
+    assert walls[2] >= walls[3] >= walls[6]
+    assert items.predicted_start_ms.max() < (items.predicted_start_ms + items.predicted_duration_ms).min()
+    ends = frame.predicted_start_ms + frame.predicted_duration_ms
+    assert frame.predicted_start_ms["last"] >= ends["each"] >= ends[items.index].max()
+
+
+def test_an_item_that_is_quicker_makes_room_and_a_quicker_task_has_quicker_items():
+    trace = run_items([8, 2, 2, 2])
+    quicker = trace.what_if(speedup={"each[0]": 100})
+    assert quicker.wall_ms < trace.fold.run.end_ms
+    assert quicker.critical_path == trace.what_if().critical_path == ("each", "last")
+    for name in ("each", "task"):
+        frame = trace.what_if(speedup={name: 2}).frame.set_index("task")
+        halves = frame.duration_ms / 2
+        assert frame.predicted_duration_ms["each[0]"] == pytest.approx(halves["each[0]"])
+        assert halves["each"] <= frame.predicted_duration_ms["each"] + TOLERANCE_MS < 2 * halves["each"]
+
+
+def test_items_that_a_review_sends_back_come_after_it_and_its_wait_can_be_dropped():
+    decisions = [ReviewDecision.retry("again"), ReviewDecision.approve()]
+
+    def decide(_: object) -> ReviewDecision:
+        time.sleep(0.1)
+        return decisions.pop(0)
+
+    each = Task.of("Nap {item}", name="each", for_each=[1, 2, 3], handler=nap, review=Review(timing="after"))
+    trace = Ensemble(tasks=[each], workflow="parallel", max_concurrency=2, review_handler=decide).run().trace
+    wall_ms = trace.fold.run.end_ms
+    assert trace.what_if().wall_ms == pytest.approx(wall_ms, abs=TOLERANCE_MS)
+    assert trace.what_if(drop_waits="review").wall_ms < wall_ms - 190
+    assert trace.what_if(speedup={"review": 2}).wall_ms <= wall_ms - 95
+    frame = trace.what_if(max_concurrency=3).frame
+    items = frame[frame.task != "each"].sort_values("predicted_start_ms")
+    ends = items.predicted_start_ms + items.predicted_duration_ms
+    assert sorted(items.task[:3]) == sorted(items.task[3:])
+    assert items.predicted_start_ms.iloc[3:].min() >= ends.iloc[:3].max() + 100

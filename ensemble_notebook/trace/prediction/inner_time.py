@@ -35,7 +35,10 @@ class InnerTimes:
         if end_ms is None or end_seq is None:
             return 0.0
         children = [each for each in self._inside.get(span.span_id, ()) if seq <= each.seq <= end_seq]
-        return self._predict(span, start_ms, end_ms, children, 1.0, scenario)
+        pace, around = 1.0, span.parent
+        while around is not None:
+            pace, around = pace * scenario.get_task_factor(around), around.parent
+        return self._predict(span, start_ms, end_ms, children, pace, scenario)
 
     def _predict(
         self, span: Span, start_ms: float, end_ms: float, children: Sequence[Span], pace: float, scenario: Scenario

@@ -45,7 +45,8 @@ class Scenario:
         """The factor by which a task and all spans in it are faster."""
         if span.kind is not SpanKind.TASK:
             return 1.0
-        return self.tasks.get(span.name, 1.0) * (self.kinds.get(SpanKind.TASK, 1.0) if span.is_own_task else 1.0)
+        is_whole = span.is_own_task and span.item_of is None  # an item is quicker by the task that it is an item of
+        return self.tasks.get(span.name, 1.0) * (self.kinds.get(SpanKind.TASK, 1.0) if is_whole else 1.0)
 
     def get_own_factor(self, span: Span) -> float:
         """The factor by which the own time of a span is shorter; for a model call, the time of its attempts."""

@@ -18,7 +18,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ensemble_notebook.trace.folding.milestones import Milestone, Milestones
+from ensemble_notebook.trace.folding.milestones import Milestone
 
 
 @dataclass(slots=True, eq=False)
@@ -81,7 +81,7 @@ class Schedule:
     """The schedule of a run that has ended.
 
     Args:
-        milestones: linked, without places.
+        milestones: linked, without places; the last one is the run.
         start_ms: when the run started.
         max_concurrency: how many tasks could run at the same time; None: no limit.
 
@@ -90,8 +90,8 @@ class Schedule:
         places: as `max_concurrency`, but at least the number that ran at the same time.
     """
 
-    def __init__(self, milestones: Milestones, start_ms: float, max_concurrency: int | None) -> None:
-        in_order = sorted(dict.fromkeys(milestones.list_latest_first()), key=lambda each: each.seq)
+    def __init__(self, milestones: Iterable[Milestone], start_ms: float, max_concurrency: int | None) -> None:
+        in_order = sorted(dict.fromkeys(milestones), key=lambda each: each.seq)
         numbers = {id(each): number for number, each in enumerate(in_order)}
         self.nodes = [_make_node(each, [numbers[id(before)] for before in each.before]) for each in in_order]
         self._start_ms = start_ms

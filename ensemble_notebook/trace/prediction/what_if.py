@@ -11,6 +11,7 @@ from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.trace.folding.milestones import Milestones, is_linked
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.prediction.inner_time import InnerTimes
+from ensemble_notebook.trace.prediction.item_work import split_at_items
 from ensemble_notebook.trace.prediction.scenario import read_scenario
 from ensemble_notebook.trace.prediction.schedule import Schedule, Times
 from ensemble_notebook.trace.spans.span import Span
@@ -34,7 +35,7 @@ class PredictedTask:
 
 
 PREDICTED: Final = Table(
-    "task of the plan that ran, in order of its predicted start",
+    "task of the plan, or item of one, that ran, in order of its predicted start",
     Column("span_id", "string", "of the task, as in frames.tasks", "span.span_id", is_nullable=False),
     (
         Column("task", "category", "name of the task", "span.name"),
@@ -101,7 +102,8 @@ def predict(
         run, [span for span in spans if span is not run and span.end_seq is not None and is_linked(span)]
     )
     milestones.link()
-    schedule, inner_times = Schedule(milestones, run.start_ms, fold.max_concurrency), InnerTimes(spans)
+    work = split_at_items(milestones.list_latest_first(), spans)
+    schedule, inner_times = Schedule(work, run.start_ms, fold.max_concurrency), InnerTimes(spans)
     lengths = [
         0.0 if (interval := node.milestone.interval) is None else inner_times.predict_ms(interval, scenario)
         for node in schedule.nodes
@@ -117,7 +119,11 @@ def predict(
 
 def _list_critical(schedule: Schedule, times: Times) -> tuple[str, ...]:
     spans = (schedule.nodes[number].milestone for number in times.list_chain())
-    names = [each.span.name for each in spans if each.interval is not None and each.span.kind is SpanKind.TASK]
+    names = [
+        each.span.item_of or each.span.name
+        for each in spans
+        if each.interval is not None and each.span.kind is SpanKind.TASK
+    ]
     return tuple(dict.fromkeys(names))
 
 
