@@ -48,7 +48,7 @@ describe("work that is handed on", () => {
     expect(arrange(TEAM).tracks[1]?.height).toBe(3 * LANE_HEIGHT + 4);
   });
 
-  it("is drawn the same for a nested run, whose phases have rows with their tasks in them, and for one that a review began", () => {
+  it("is drawn the same for a nested run, but for the arrow of one that is the whole task, and for one that a review began", () => {
     const { tracks, arrows } = arrange([
       row({ span_id: "p", kind: "phase", name: "research", start_ms: 0, end_ms: 1000 }),
       row({ span_id: "h", kind: "task", parent_id: "p", name: "compose", start_ms: 0, end_ms: 500 }),
@@ -63,7 +63,7 @@ describe("work that is handed on", () => {
       ["p", 0, false], ["h", 1, false], ["r1p", 2, false], ["r1t", 3, true], ["r2t", 1, true],
     ]);
     expect(tracks[1]?.marks.map((mark) => [mark.shape, mark.row.span_id])).toEqual([["task", "h"], ["delegation", "r1"]]);
-    expect(arrows.map(({ by, from, to }) => [by.row.span_id, from.id, to.id])).toEqual([["r1", "h", "r1p"], ["v", "p", "r2t"]]);
+    expect(arrows.map(({ by, from, to }) => [by.row.span_id, from.id, to.id])).toEqual([["v", "p", "r2t"]]);
   });
 
   it("is selected with its phase, found, folded and counted like any other", () => {

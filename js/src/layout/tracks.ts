@@ -134,17 +134,24 @@ export class Layout {
     });
   }
 
-  /** The work that was handed on to these rows. */
+  /**
+   * The work that was handed on to these rows. None where a task is a nested run and nothing else, as a row of a map is:
+   * that the one row stands below the other says it.
+   */
   arrowsTo(tracks: readonly Track[]): WorkArrow[] {
     const found: WorkArrow[] = [];
     for (const to of tracks) {
       if (to.giver === null || to.parent === null) continue;
       const from = this.track(to.parent);
       const by = from?.marks.find((mark) => mark.row.span_id === to.giver);
-      if (from && by) found.push({ by, from, to });
+      if (from && by && !isWholeTask(from, by)) found.push({ by, from, to });
     }
     return found;
   }
 }
+
+/** Whether a run is the one thing that the task around it did. */
+const isWholeTask = (from: Track, { row }: Mark): boolean =>
+  row.kind === "nested" && row.parent_id === from.row.span_id && from.marks.filter((mark) => mark.shape === "delegation").length === 1;
 
 export const EMPTY = new Layout([], 0, new Set(), new Map());
