@@ -22,6 +22,7 @@ _PHASE_STATUS: Final = {
     SpanStatus.SKIPPED: PhaseStatus.SKIPPED,
     SpanStatus.ERROR: PhaseStatus.FAILED,
     SpanStatus.CANCELLED: PhaseStatus.FAILED,
+    SpanStatus.INTERRUPTED: PhaseStatus.FAILED,
 }
 
 

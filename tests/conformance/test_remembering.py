@@ -67,7 +67,8 @@ def test_t30_killed_run_is_interrupted_and_what_was_shown_is_there(store_path: P
     trace = store.load_trace(found)
     assert found.status is trace.status is RunStatus.INTERRUPTED
     assert trace.task("first").output == "The first is done."
-    assert trace.frames.tasks.status.tolist() == ["ok", "cancelled"]
+    assert trace.frames.tasks.status.tolist() == ["ok", "interrupted"]
+    assert load_traces().spans.status.tolist() == ["interrupted", "ok", "interrupted"]
 
 
 def test_t31_run_goes_on_where_the_store_cannot_be_written(monkeypatch, tmp_path: Path) -> None:

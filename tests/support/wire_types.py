@@ -90,8 +90,7 @@ def _object(facts: dict[str, Any]) -> str:
 
 def make_rows() -> str:
     """The types of what messages and saved views hold."""
-    # A span of a run whose kernel is gone will be interrupted (T20); none is written yet, and views can draw it.
-    lists = {"STATUSES": [*SpanStatus, "interrupted"], "RUN_STATUSES": [*RunStatus]}
+    lists = {"STATUSES": [*SpanStatus], "RUN_STATUSES": [*RunStatus]}
     return "\n".join(
         [
             "// Made by `make wire-types` from ensemble_notebook/trace/tables/timeline_columns.py: change that file.",

@@ -72,6 +72,7 @@ class SpanStatus(StrEnum):
     OK = "ok"
     ERROR = "error"
     CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
     SKIPPED = "skipped"
 
 

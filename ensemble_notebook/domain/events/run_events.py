@@ -86,11 +86,13 @@ class RunEnded(Event):
         status: how it ended.
         exit_reason: why it ended.
         error: what the run failed with; None if it did not fail.
+        is_cut_off: the run never came to its end, since its process was gone; what was open then was interrupted.
     """
 
     status: RunStatus
     exit_reason: ExitReason
     error: BaseException | None = None
+    is_cut_off: bool = False
 
 
 @event

@@ -35,6 +35,7 @@ GLYPHS: Final = {
     "running": "▸",
     "error": "✕",
     "cancelled": "⊘",
+    "interrupted": "⊘",
     "pending": "░",
     "critical": "▒",
 }
@@ -84,7 +85,7 @@ def _mark_end(row: Row) -> list[str]:
     """The mark behind a bar that did not end well or is going on, which a span that waits is, too."""
     if row["status"] in ("running", "waiting"):
         return ["running"]
-    return [row["status"]] if row["status"] in ("error", "cancelled") else []
+    return [row["status"]] if row["status"] in ("error", "cancelled", "interrupted") else []
 
 
 def find_task_kind(row: Row, parts: Sequence[Row]) -> str:

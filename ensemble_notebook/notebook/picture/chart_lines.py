@@ -23,7 +23,7 @@ from ensemble_notebook.notebook.picture.bars import (
 _LINES: Final = ("phase", "task")
 _MOST_ITEMS: Final = 12
 """Of a task with more items than these, only those stand below it that did not end well."""
-_ENDED_BADLY: Final = ("error", "cancelled", "waiting")
+_ENDED_BADLY: Final = ("error", "cancelled", "interrupted", "waiting")
 _HANDED_ON_BY: Final = ("delegation", "nested")
 _DRAWN: Final = (*MARKS_OF_PARTS, "attempt")
 _ANSWERS: Final = {

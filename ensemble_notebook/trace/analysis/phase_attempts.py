@@ -15,6 +15,7 @@ _ENDED: Final = {
     SpanStatus.OK: PhaseStatus.COMPLETED,
     SpanStatus.ERROR: PhaseStatus.FAILED,
     SpanStatus.CANCELLED: PhaseStatus.FAILED,
+    SpanStatus.INTERRUPTED: PhaseStatus.FAILED,
     SpanStatus.SKIPPED: PhaseStatus.SKIPPED,
 }
 

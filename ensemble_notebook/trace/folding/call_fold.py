@@ -67,8 +67,9 @@ class CallFold:
         }
 
     def abandon(self, event: ev.Event, span: Span) -> None:
-        """A span never said how it ended, since it ignored its cancellation: it is over all the same."""
-        self._tree.end(event, span, SpanStatus.CANCELLED)
+        """A span never said how it ended: it ignored its cancellation, or its process was gone. It is over anyway."""
+        is_cut_off = isinstance(event, ev.RunEnded) and event.is_cut_off
+        self._tree.end(event, span, SpanStatus.INTERRUPTED if is_cut_off else SpanStatus.CANCELLED)
         if span.kind is SpanKind.ATTEMPT:
             self._add_usage(span, TokenUsage())
         elif span.kind is SpanKind.LLM:

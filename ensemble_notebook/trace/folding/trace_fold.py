@@ -209,9 +209,8 @@ class TraceFold:
         self._close_what_is_open(event)
         if self.run is not None:
             late = _OUT_OF_TIME if event.exit_reason is ExitReason.TIMEOUT else None
-            self.tree.end(
-                event, self.run, _RUN_STATUS.get(event.status, SpanStatus.OK), summarize_error(event.error) or late
-            )
+            ended = SpanStatus.INTERRUPTED if event.is_cut_off else _RUN_STATUS.get(event.status, SpanStatus.OK)
+            self.tree.end(event, self.run, ended, summarize_error(event.error) or late)
             if self.run.error_type is not None:
                 self.error = ErrorSummary(self.run.error_type, self.run.error_message, self.run.origin)
         marked, self.chain = mark_critical_spans(self.tree.spans)
@@ -230,7 +229,7 @@ class TraceFold:
         self._end_operation(event)
 
     def _close_what_is_open(self, event: ev.RunEnded) -> None:
-        """What ignored its cancellation never said how it ended: it is over with the span around it."""
+        """What ignored its cancellation, or was cut off, never said how it ended: it is over with what is around it."""
         for span in [*self.tree.open.values()]:
             parent = span.parent
             if span is self.run:

@@ -92,5 +92,6 @@ def _make_end(events: Sequence[ev.Event]) -> list[ev.Event]:
         offset_s=last.offset_s,
         status=RunStatus.INTERRUPTED,
         exit_reason=ExitReason.INTERRUPTED,
+        is_cut_off=True,
     )
     return [end]

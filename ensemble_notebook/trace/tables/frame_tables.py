@@ -34,9 +34,9 @@ def _count_attempts(span: Span) -> int:
     return 0 if span.start_ms is None else span.attempt or 1
 
 
-def _make_task_counter(status: SpanStatus) -> Callable[[Any], int]:
-    """How a record of a run gives how many tasks of the plan are in a status."""
-    return lambda record: int(record.fold.tree.task_counts[status])
+def _make_task_counter(*statuses: SpanStatus) -> Callable[[Any], int]:
+    """How a record of a run gives how many tasks of the plan are in one of these statuses."""
+    return lambda record: sum(record.fold.tree.task_counts[status] for status in statuses)
 
 
 SPANS: Final = Table(
@@ -357,14 +357,14 @@ RUNS: Final = Table(
                 f"tasks_{name}",
                 "Int64",
                 f"tasks of the plan that {meaning}",
-                _make_task_counter(status),
+                _make_task_counter(*statuses),
                 is_nullable=False,
             )
-            for name, status, meaning in (
-                ("done", SpanStatus.OK, "completed"),
-                ("failed", SpanStatus.ERROR, "failed"),
-                ("skipped", SpanStatus.SKIPPED, "were skipped"),
-                ("cancelled", SpanStatus.CANCELLED, "were cancelled"),
+            for name, statuses, meaning in (
+                ("done", (SpanStatus.OK,), "completed"),
+                ("failed", (SpanStatus.ERROR,), "failed"),
+                ("skipped", (SpanStatus.SKIPPED,), "were skipped"),
+                ("cancelled", (SpanStatus.CANCELLED, SpanStatus.INTERRUPTED), "were cancelled or interrupted"),
             )
         ),
         Column("tasks_reused", "Int64", "tasks of the plan that were reused", "fold.savings.task_count", None, False),

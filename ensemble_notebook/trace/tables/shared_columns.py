@@ -31,7 +31,7 @@ WHERE: Final = (
 STATUS: Final = Column(
     "status",
     "category",
-    "pending, running, waiting, ok, error, cancelled or skipped",
+    "pending, running, waiting, ok, error, cancelled, interrupted or skipped",
     "status._value_",  # `value` takes several times as long
     "Status",
     is_nullable=False,

@@ -30,8 +30,16 @@ _BEGINNINGS: Final = {
     RunStatus.BUDGET_EXCEEDED: "Budget used up after",
     RunStatus.EXITED_EARLY: "Ended by a review after",
 }
-_PLACES: Final = {RunStatus.FAILED: SpanStatus.ERROR, RunStatus.INTERRUPTED: SpanStatus.CANCELLED}
-_LEFT: Final = {SpanStatus.ERROR: "failed", SpanStatus.CANCELLED: "cancelled", SpanStatus.SKIPPED: "skipped"}
+_PLACES: Final = {
+    RunStatus.FAILED: (SpanStatus.ERROR,),
+    RunStatus.INTERRUPTED: (SpanStatus.CANCELLED, SpanStatus.INTERRUPTED),
+}
+_LEFT: Final = {
+    SpanStatus.ERROR: "failed",
+    SpanStatus.CANCELLED: "cancelled",
+    SpanStatus.INTERRUPTED: "interrupted",
+    SpanStatus.SKIPPED: "skipped",
+}
 
 
 def describe_run(fold: TraceFold) -> str | None:
@@ -72,12 +80,12 @@ def _count_done(fold: TraceFold, tasks: list[Span], how: str) -> str:
 
 def _find_place(fold: TraceFold, tasks: Iterable[Span]) -> str:
     """Where the run broke off, if that is one task: the first that failed, or the only one that was at work."""
-    status = _PLACES.get(fold.status)
+    statuses = _PLACES.get(fold.status, ())
     found = sorted(
-        (task for task in tasks if task.status is status and task.start_ms is not None),
+        (task for task in tasks if task.status in statuses and task.start_ms is not None),
         key=lambda task: task.end_ms or 0.0,
     )
-    if status is SpanStatus.CANCELLED:
+    if fold.status is RunStatus.INTERRUPTED:
         return f" in {found[0].name}" if len(found) == 1 else ""
     error = found[0].error_type if found else None
     return f" in {found[0].name}" + (f" ({error})" if error else "") if found else ""

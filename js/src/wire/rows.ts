@@ -7,7 +7,7 @@ import type { Kind } from "./traits";
 export const VERSION = 3;
 
 export const STATUSES = [
-  "pending", "running", "waiting", "ok", "error", "cancelled", "skipped", "interrupted",
+  "pending", "running", "waiting", "ok", "error", "cancelled", "interrupted", "skipped",
 ] as const;
 export const RUN_STATUSES = [
   "pending", "running", "completed", "completed_with_warnings", "failed", "budget_exceeded", "exited_early",
@@ -70,7 +70,7 @@ export interface Row {
   kind: Kind;
   /** of the phase, task, model or tool; else its kind and number */
   name: string;
-  /** pending, running, waiting, ok, error, cancelled or skipped */
+  /** pending, running, waiting, ok, error, cancelled, interrupted or skipped */
   status: Status;
   /** name of the phase, NA in a flat ensemble */
   phase?: string | null;
@@ -248,7 +248,7 @@ export interface Run {
   tasks_failed: number;
   /** tasks of the plan that were skipped */
   tasks_skipped: number;
-  /** tasks of the plan that were cancelled */
+  /** tasks of the plan that were cancelled or interrupted */
   tasks_cancelled: number;
   /** names of the phases that run */
   phases_now: readonly string[];

@@ -145,7 +145,7 @@ function toRun(trace: Json, run: Json | undefined, shown: Json[], rows: Map<stri
     tasks_done: count("ok"),
     tasks_failed: count("error"),
     tasks_skipped: count("skipped"),
-    tasks_cancelled: count("cancelled"),
+    tasks_cancelled: count("cancelled") + count("interrupted"),
     phases_now: [],
     active: [],
     waiting: [],
