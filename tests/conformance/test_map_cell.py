@@ -139,3 +139,33 @@ def test_e72_a_cell_of_a_map_is_resumed_with_its_rows(shell: Any, store_path: An
     assert again.frame.status.tolist() == ["completed"] * 3
     tasks = [row.output.task_outputs[0].reused for row in again]
     assert tasks == [True, False, True]
+
+
+def test_e72_a_map_that_goes_on_asks_before_what_is_left_may_cost_much(
+    shell: Any, store_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = """
+llm: model
+cost: {input_rate: 0.001, output_rate: 0.001}
+tasks:
+  look: {description: 'Look at {topic}', handler: echo}
+  say: {description: 'Say {topic}', context: [look]}
+"""
+    shell.user_ns["model"] = scripted(*"abc")
+    shell.run_line_magic("config", "EnsembleMagics.confirm_cost = None")
+    shell.run_cell_magic("ensemble", "--map df -o res", body)
+    assert shell.user_ns["res"].frame.status.tolist() == ["completed", "failed", "completed"]
+    shell.run_line_magic("config", "EnsembleMagics.confirm_cost = 1.0")
+    shell.user_ns["df"] = shell.user_ns["df"].assign(topic=["a", "b", "c"])
+    with pytest.raises(ValidationError, match=r"1 of 3 runs.*more than confirm_cost \(\$1.00\).*confirm_cost = None"):
+        shell.run_line_magic("ensemble", "resume -1 -o again")
+    answers = ["no", "y"]
+    monkeypatch.setattr(map_cell, "_can_ask", lambda shell: True)
+    monkeypatch.setattr("builtins.input", lambda prompt: answers.pop(0))
+    with pytest.raises(RunInterrupted, match="nothing was run"):
+        shell.run_line_magic("ensemble", "resume -1 -o again")
+    assert "again" not in shell.user_ns
+    shell.run_line_magic("ensemble", "resume -1 -o again")
+    assert shell.user_ns["again"].frame.status.tolist() == ["completed"] * 3
+    shell.run_line_magic("ensemble", "resume -1 -o once_more")
+    assert answers == []

@@ -15,10 +15,8 @@ from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrateg
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
-from ensemble_notebook.domain.outputs.secrets import mask_named
 from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.seams.chat_port import ChatSource
-from ensemble_notebook.domain.value_text import is_table
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.clock import SystemClock
 from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
@@ -28,6 +26,7 @@ from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult
 from ensemble_notebook.ensemble.many_runs.pools import Pool, find_pool
 from ensemble_notebook.ensemble.many_runs.row_runs import LocalRows, ReviewLine, RowOutcome, RowRunner, new_run_id
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, check_columns, read_rows
+from ensemble_notebook.ensemble.many_runs.run_names import describe_row, name_runs
 from ensemble_notebook.ensemble.many_runs.variant import Variant
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
@@ -40,8 +39,6 @@ OnError = Literal["keep", "raise"]
 DEFAULT_CONCURRENCY: Final = 10
 _ROWS_FOR_A_SLOT: Final = 2
 """One that runs, and one that waits beside it, so that no worker waits for us."""
-_SHOWN_VALUE: Final = 60
-_SHOWN_ROW: Final = 200
 _MOST_PROBLEMS: Final = 5
 _NO_ROWS: Final = "There are no rows, so nothing was run."
 _ROW_ROLE: Final = "What came of this row."
@@ -264,7 +261,7 @@ class _MapWork:
 
         tasks = [
             Task(
-                description=escape_variables(_describe_row(each.row) or each.name),
+                description=escape_variables(describe_row(each.row) or each.name),
                 expected_output=_ROW_ROLE,
                 name=each.name,
                 handler=run_row,
@@ -332,16 +329,9 @@ def _refuse_settings(setting: RunSettings) -> None:
 
 
 def _list_runs(ways: Sequence[_Way], rows: Rows, *, hides_labels: bool) -> Iterator[_RowRun]:
-    """Each variant with each row, by the names of both; by their places, where nothing of them is to be told (T6a)."""
-    taken = set()
-    for place, way in enumerate(ways):
-        variant = f"variant {place}" if hides_labels and way.variant.name is not None else way.variant.name
-        for row in rows.rows:
-            name = "/".join(each for each in (variant, row.name) if each)
-            while name in taken:  # what is "a/b" and "c" together, may be "a" and "b/c"
-                name += "'"
-            taken.add(name)
-            yield _RowRun(name, row, way)
+    """Each row under each variant, in order."""
+    for name, place, row in name_runs([way.variant.name for way in ways], rows, hides_labels=hides_labels):
+        yield _RowRun(name, row, ways[place])
 
 
 def _find_kept(runs: Iterable[_RowRun], resumed: MapResult | None) -> dict[str, RowResult]:
@@ -362,20 +352,3 @@ def _is_same(values: Mapping[str, Any], others: Mapping[str, Any]) -> bool:
         return bool(dict(values) == dict(others))
     except Exception:  # noqa: BLE001 - tables and arrays give no plain answer, and objects are anybody's
         return False
-
-
-def _describe_row(row: Row) -> str:
-    """The row in a few words, for views."""
-    parts = (f"{name}: {mask_named(name, _shorten(value))}" for name, value in row.values.items())
-    text = "; ".join(parts)
-    return text if len(text) <= _SHOWN_ROW else f"{text[:_SHOWN_ROW]}..."
-
-
-def _shorten(value: Any) -> str:
-    if is_table(value):
-        return f"a table of {len(value)} rows"
-    try:
-        text = "" if value is None else " ".join(str(value)[: 2 * _SHOWN_VALUE].split())
-    except Exception:  # noqa: BLE001 - it is anybody's `__str__`
-        return f"<{type(value).__name__}>"
-    return text if len(text) <= _SHOWN_VALUE else f"{text[:_SHOWN_VALUE]}..."

@@ -75,8 +75,8 @@ class EnsembleMagics(Magics):
     confirm_cost = Float(
         1.0,
         allow_none=True,
-        help="A cell with --map asks before it runs what may cost more than this, in the currency of its prices; where "
-        "nobody can be asked, it is refused. None: it never asks.",
+        help="A cell with --map asks before it runs, or goes on with, what may cost more than this, in the currency of "
+        "its prices; where nobody can be asked, it is refused. None: it never asks.",
     ).tag(config=True)
 
     _warm_up: WarmUp | None = None
@@ -157,9 +157,13 @@ class EnsembleMagics(Magics):
                 defined = dataclasses.replace(defined, name=options.out)  # as a run of it goes by its variable (W22)
             self._names[options.out] = defined
         else:
-            if many is not None and self.confirm_cost is not None and options.replay is None:
-                many.confirm_cost(self.shell, read, self.confirm_cost)
+            self._confirm_cost(read, options, many)
             self._run(read, read.inputs, options, many, self._describe_cell(cell, line))
+
+    def _confirm_cost(self, read: Cell, options: Options, many: ManyRuns | None) -> None:
+        """Ask before many runs that may cost much."""
+        if many is not None and self.confirm_cost is not None and options.replay is None:
+            many.confirm_cost(self.shell, read, self.confirm_cost)
 
     def _find_runs(self, options: Options) -> ManyRuns | None:
         """What the cell is to run for; None where it runs once."""
@@ -251,6 +255,11 @@ class EnsembleMagics(Magics):
         options, file = _open_file(options)
         many = self._find_runs(options)
         read = self._read(origin.text, options, many, needs_inputs=False, file=file)
+        if many is not None:
+            from ensemble_notebook.notebook.magics.named_runs import list_earlier
+
+            many.leave_out_done(list_earlier(resume))
+            self._confirm_cost(read, options, many)
         self._run(read, {}, options, many, origin, resume)
 
     def _run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from ensemble_notebook.domain.wording import format_money, pluralize
 from ensemble_notebook.ensemble.many_runs.map_estimate import estimate_map
 from ensemble_notebook.ensemble.many_runs.map_run import MapSettings, start_map
 from ensemble_notebook.ensemble.many_runs.rows import Rows, make_only_row, read_rows
+from ensemble_notebook.ensemble.many_runs.run_names import list_remaining
 from ensemble_notebook.ensemble.many_runs.variant import combine, make_variants
 from ensemble_notebook.errors import RunInterrupted, ValidationError, find_nearest
 from ensemble_notebook.notebook.live.display_mode import has_reader
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
     from ensemble_notebook.ensemble.run_settings import RunSettings
+    from ensemble_notebook.trace.execution_trace import ExecutionTrace
 
 _LLM = "llm"
 _INPUTS = "inputs"
@@ -69,28 +71,39 @@ class ManyRuns:
         self._variable = options.map
         self._rows = make_only_row({}) if options.map is None else find_rows(names, options.map)
         self._changes = {name: _to_changes(values, names) for name, values in combine(options.vary).items() if values}
+        self._to_run = [self._rows] * max(1, len(self._changes))
         self.given = tuple(dict.fromkeys([*self._rows.columns, *(name for name in options.vary if name != _LLM)]))
 
+    def leave_out_done(self, earlier: Iterable[ExecutionTrace]) -> None:
+        """Ask only for what is left to do, where the cell goes on with an earlier run, and that perhaps with others."""
+        remaining = list_remaining(list(self._changes) or [None], self._rows, earlier)
+        self._to_run = [replace(self._rows, rows=rows) for rows in remaining]
+
     def describe(self) -> str:
-        """How many runs there are, and of what: ``6 runs, one for each row of df under each of 2 variants``."""
+        """How many runs there are, and of what: ``6 runs, one for each row of df under each of 2 variants``.
+
+        Where some are done, ``2 of 6 runs, ...``.
+        """
         variants = f"{pluralize(len(self._changes), 'variant')}"
         count = len(self._rows.rows) * max(1, len(self._changes))
+        left = sum(len(rows.rows) for rows in self._to_run)
+        runs = pluralize(count, "run") if left == count else f"{left} of {pluralize(count, 'run')}"
         if self._variable is None:
-            return f"{pluralize(count, 'run')}, one for each of {variants}"
+            return f"{runs}, one for each of {variants}"
         rows = f"one for each row of {self._variable}"
-        return f"{pluralize(count, 'run')}, {rows}{f' under each of {variants}' if self._changes else ''}"
+        return f"{runs}, {rows}{f' under each of {variants}' if self._changes else ''}"
 
     def estimate(self, read: Cell) -> CostEstimate | None:
         """What the cell will take in all; None where nobody can tell without importing what it names (C4)."""
         estimates = []
-        for changes in self._changes.values() or ({},):
+        for changes, rows in zip(self._changes.values() or ({},), self._to_run, strict=True):
             definition, graph = read.definition, read.graph
             if _LLM in changes:
                 definition = replace(definition, llm=changes[_LLM])
                 graph = build_graph(definition)
             try:
                 inputs = {**read.inputs, **changes.get(_INPUTS, {})}
-                estimates.append(estimate_map(definition, graph, self._rows, inputs))
+                estimates.append(estimate_map(definition, graph, rows, inputs))
             except Exception:  # noqa: BLE001 - what stands for an object that is not imported has no schema, or no key is set
                 return None
         return replace(estimates[0], tasks=tuple(task for each in estimates for task in each.tasks))
@@ -101,7 +114,8 @@ class ManyRuns:
         Raises:
             ValidationError, RunInterrupted: as `confirm_cost`.
         """
-        confirm_cost(shell, self.describe(), self.estimate(read), read.definition.budget, most)
+        if any(rows.rows for rows in self._to_run):
+            confirm_cost(shell, self.describe(), self.estimate(read), read.definition.budget, most)
 
     def start(self, ensemble: Ensemble, inputs: Mapping[str, Any], setting: RunSettings) -> MapHandle:
         """Begin them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from ensemble_notebook.errors import StoreError, ValidationError
@@ -39,6 +39,20 @@ def find_remembered(word: str, shell: Any) -> RememberedRun:
     """
     trace = _read_variable(word, shell)
     return _find_run(word if trace is None else trace.run_id, shell)
+
+
+def list_earlier(run_id: str) -> Iterator[ExecutionTrace]:
+    """The trace of a remembered run, and those of the runs that it went on with; without any that is forgotten."""
+    from ensemble_notebook.trace.store.run_store import RunStore
+
+    store, resumed_from = RunStore.open(), run_id
+    while resumed_from:
+        try:
+            run = store.find_run(resumed_from)
+            yield store.load_trace(run)
+        except StoreError:
+            return
+        resumed_from = run.facts.resumed_from or ""
 
 
 def _read_variable(word: str, shell: Any) -> ExecutionTrace | None:
