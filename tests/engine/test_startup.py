@@ -182,6 +182,35 @@ def test_startup_of_a_nested_run_that_nobody_waits_for_ends_with_it_e57_e52():
     assert (span.status, span.end_ms) == (SpanStatus.CANCELLED, 1000)
 
 
+def test_a_startup_that_several_nested_runs_wait_for_is_told_once_e57_e52():
+    """As the rows of a map do. Each has a model object of its own, and the source makes the same ready."""
+    _, events = drive(parallel(nesting(writing(), writing(), writing(), timeout=3)), source=SlowSource())
+    (span,) = startups(events)
+    assert (span.parent_id, span.status, span.end_ms) == ("r", SpanStatus.OK, 5000)
+    (ended,) = (each for each in events if isinstance(each, WaitEnded))
+    assert (ended.span_id, ended.waited_s) == (span.span_id, 5)
+    assert end_of(events, "outer").duration.total_seconds() == 0
+
+
+def test_a_startup_goes_on_for_those_who_still_wait_for_it_e57_e52():
+    async def begin(given):
+        given_up = asyncio.ensure_future(drive_nested(writing(), given.name))
+        await asyncio.sleep(1)
+        left.append(given_up)
+        return "left it"
+
+    async def begin_late(given):
+        await asyncio.sleep(0.5)
+        await drive_nested(writing(), given.name)
+        return "stayed"
+
+    left = []
+    both = parallel(task("early", handler=begin), task("late", handler=begin_late))
+    _, events = drive(both, source=SlowSource())
+    (span,) = startups(events)
+    assert (span.status, span.start_ms, span.end_ms) == (SpanStatus.OK, 0, 5500)
+
+
 def test_waiting_for_a_model_is_no_part_of_making_prompts():
     _, events = drive(parallel(Task.of("Write", name="write", llm=model())), source=SlowSource())
     assert TraceFold.from_events(events).metrics.prompt_build_time.total_seconds() == 0

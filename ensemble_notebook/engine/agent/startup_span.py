@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
 from ensemble_notebook.domain.events import Noted, WaitEnded, WaitStarted
 from ensemble_notebook.engine.events.event_stream import SpanEmitter
-
-CAUSE: Final = "startup"
+from ensemble_notebook.engine.events.open_startups import STARTUP
 
 
 class StartupSpan:
@@ -29,7 +28,7 @@ class StartupSpan:
         """Tell what is being done, before it takes its time."""
         if self._span is None:
             self._span, self._began_s = self._run.child(), self._run.stream.offset_s()
-            self._span.emit(WaitStarted, cause=CAUSE, subject=message.rstrip(". "))
+            self._span.emit(WaitStarted, cause=STARTUP, subject=message.rstrip(". "))
         self._run.emit(Noted, message=message)
 
     def __enter__(self) -> Self:
@@ -51,4 +50,4 @@ class StartupSpan:
         span, self._span = self._span, None
         if span is not None:
             waited_s = self._run.stream.offset_s() - self._began_s
-            span.emit(WaitEnded, cause=CAUSE, waited_s=waited_s, status=status, error=error)
+            span.emit(WaitEnded, cause=STARTUP, waited_s=waited_s, status=status, error=error)

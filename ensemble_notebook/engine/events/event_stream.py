@@ -5,6 +5,7 @@ Knows no listener in particular and nothing about what events mean.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -15,6 +16,7 @@ from ensemble_notebook.domain.events import Event
 from ensemble_notebook.domain.events.textless_event import TextFilter
 from ensemble_notebook.domain.outputs.record import change_record
 from ensemble_notebook.engine.events.clock import Clock
+from ensemble_notebook.engine.events.open_startups import OpenStartups
 from ensemble_notebook.engine.events.task_timer import GroupTimer, TaskTimer
 from ensemble_notebook.errors import mask_error
 
@@ -54,6 +56,11 @@ class EventStream:
         self._span_numbers = count(1)
         self._is_closed = False
         self._writer: int | None = None
+
+    @functools.cached_property
+    def open_startups(self) -> OpenStartups:
+        """What the runs inside this one wait for to be made ready; most runs have none inside."""
+        return OpenStartups()
 
     def find_declared_role(self, role: str) -> str | None:
         """What a role was before its variables were filled; None where texts are kept, since nobody has to know."""

@@ -25,6 +25,7 @@ from ensemble_notebook.domain.events import (
     Warned,
 )
 from ensemble_notebook.engine.events.event_stream import EventStream, SpanEmitter
+from ensemble_notebook.engine.events.open_startups import STARTUP
 from ensemble_notebook.engine.events.task_timer import GroupTimer, TimedAround
 from ensemble_notebook.engine.threads.loop_thread import call_on_loop
 
@@ -105,7 +106,8 @@ class NestedEvents:
     """Writes the events of a nested run into the stream of the run around it, beneath the span that called it.
 
     What only its own output tells stays out: its plan, notes and warnings, and tasks and phases that never began. A
-    startup is the outer run's, as every startup: beside all tasks, and on no task's clock (E57).
+    startup is the outer run's, as every startup: beside all tasks, on no task's clock, and told once for all the runs
+    that wait for it (E57).
 
     Args:
         place: where it was called from.
@@ -117,7 +119,7 @@ class NestedEvents:
         self._is_late = False
         self._known: set[str] = set()
         self._run: SpanEmitter | None = None
-        self._startups: dict[str, WaitStarted] = {}
+        self._startups: set[str] = set()
 
     def connect(self, stream: EventStream) -> TimedAround:
         """Learn which stream is the nested run's, and so how much later it began than the one around it.
@@ -141,10 +143,12 @@ class NestedEvents:
         if self._run is None:
             return
         stream = self._place.span.stream
-        for each in self._startups.values():
-            waited_s = stream.offset_s() - each.offset_s - self._later_s
-            span = SpanEmitter(stream, each.span_id, stream.run_id)
-            span.emit(WaitEnded, cause=each.cause, waited_s=waited_s, status=SpanStatus.CANCELLED)
+        for each in self._startups:
+            if over := stream.open_startups.leave(each):
+                span = SpanEmitter(stream, over.span_id, stream.run_id)
+                waited_s = stream.offset_s() - over.began_s
+                span.emit(WaitEnded, cause=STARTUP, waited_s=waited_s, status=SpanStatus.CANCELLED)
+        self._startups.clear()
         self._run.emit(NestedRunEnded, status=SpanStatus.CANCELLED)
         self._run = None
 
@@ -158,19 +162,30 @@ class NestedEvents:
             self._run.emit(NestedRunEnded, status=status, run_status=event.status, error=event.error)
             self._run = None
         elif self._is_inside(event):
-            stream = self._place.span.stream
             self._known.add(event.span_id)
-            changes = dict(_UNLINKED.get(type(event), {}))
-            if self._is_startup(event):
-                changes["parent_id"] = stream.run_id
-            stream.forward(event, event.offset_s + self._later_s, is_late=self._is_late, depends_on=(), **changes)
+            if isinstance(event, WaitStarted) and event.parent_id == event.run_id:  # as no other wait is
+                self._start_startup(event)
+            elif isinstance(event, WaitEnded) and event.span_id in self._startups:
+                self._end_startup(event)
+            else:
+                self._tell(event, **_UNLINKED.get(type(event), {}))
 
-    def _is_startup(self, event: Event) -> bool:
-        """Whether it belongs to a startup: the only wait that is directly in a run."""
-        if isinstance(event, WaitStarted) and event.parent_id == event.run_id:
-            self._startups[event.span_id] = event
-            return True
-        return isinstance(event, WaitEnded) and self._startups.pop(event.span_id, None) is not None
+    def _start_startup(self, event: WaitStarted) -> None:
+        stream = self._place.span.stream
+        self._startups.add(event.span_id)
+        if stream.open_startups.join(event.span_id, event.subject, event.offset_s + self._later_s):
+            self._tell(event, parent_id=stream.run_id)
+
+    def _end_startup(self, event: WaitEnded) -> None:
+        stream = self._place.span.stream
+        self._startups.discard(event.span_id)
+        if over := stream.open_startups.leave(event.span_id):
+            waited_s = event.offset_s + self._later_s - over.began_s
+            self._tell(event, span_id=over.span_id, parent_id=stream.run_id, waited_s=waited_s)
+
+    def _tell(self, event: Event, **changes: Any) -> None:
+        offset_s = event.offset_s + self._later_s
+        self._place.span.stream.forward(event, offset_s, is_late=self._is_late, depends_on=(), **changes)
 
     def _start(self, event: RunStarted) -> None:
         place = self._place
