@@ -21,6 +21,8 @@ _WITHOUT_CENTS: Final = {
     *("BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW"),
     *("PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF", "XPF"),
 }
+_BYTES: Final = {"": "B", "k": "kB", "M": "MB", "B": "GB"}
+"""By how a count of as many ends."""
 _LEAST_DIGITS: Final = 6
 _HTTP_FAULT: Final = re.compile(r"\b([45]\d\d)\b", re.ASCII)
 _LONGEST_CAUSE: Final = 24
@@ -60,6 +62,13 @@ def format_count(number: float | None) -> str:
     if number < 99.95 * unit:
         return _fixed(number / unit, 1).removesuffix(".0") + name
     return f"{_round(number / unit):,}{name}"
+
+
+def format_size(number: int) -> str:
+    """Format the size of a file, given in bytes: ``812 B``, ``4.1 kB``, ``287 kB``, ``1.2 MB``, ``3.5 GB``."""
+    count = format_count(number)
+    digits = count.rstrip("".join(_BYTES))
+    return f"{digits} {_BYTES[count.removeprefix(digits)]}"
 
 
 def format_money(amount: float | Decimal | None, currency: str | None) -> str:

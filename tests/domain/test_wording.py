@@ -15,6 +15,7 @@ from ensemble_notebook.domain.wording import (
     format_duration,
     format_money,
     format_percent,
+    format_size,
     pluralize,
 )
 
@@ -29,6 +30,11 @@ def test_duration_is_worded_as_in_the_table(milliseconds, text):
 @pytest.mark.parametrize("number, text", CASES["counts"])
 def test_count_is_worded_as_in_the_table(number, text):
     assert format_count(number) == text
+
+
+def test_size_has_a_space_before_its_unit():
+    sizes = {0: "0 B", 812: "812 B", 4_100: "4.1 kB", 287_000: "287 kB", 1_234_567: "1.2 MB", 3_500_000_000: "3.5 GB"}
+    assert {number: format_size(number) for number in sizes} == sizes
 
 
 @pytest.mark.parametrize("amount, currency, text", CASES["money"])

@@ -29,7 +29,7 @@ def test_a_run_of_the_notebook_is_exported_by_its_variable(kitchen, tmp_path, ca
     file = tmp_path / f"my run{ending}"
     assert kitchen.run(f'%ensemble export report "{file}"').success
     assert file.stat().st_size > 0
-    assert f"report is in {file} (" in capsys.readouterr().out
+    assert re.search(re.escape(f"report is in {file} (") + r"[\d.]+ k?B\)", capsys.readouterr().out)
 
 
 def test_a_remembered_run_is_exported_by_its_name(shell, tmp_path, monkeypatch):

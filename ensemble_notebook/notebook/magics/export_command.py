@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ensemble_notebook.domain.wording import format_count
+from ensemble_notebook.domain.wording import format_size
 from ensemble_notebook.errors import ValidationError, make_readable
 from ensemble_notebook.notebook.magics.named_runs import WAYS, find_trace
 
@@ -25,5 +25,4 @@ def export_run(words: Sequence[str], shell: Any) -> None:
             f"%ensemble export takes a run {WAYS} and a file that ends in .trace.json, .html, .svg or .parquet."
         )
     file = find_trace(words[0], shell).export(Path(words[1]).expanduser())
-    size = format_count(file.stat().st_size)
-    sys.stdout.write(make_readable(f"{words[0]} is in {file} ({size}B)\n"))
+    sys.stdout.write(make_readable(f"{words[0]} is in {file} ({format_size(file.stat().st_size)})\n"))
