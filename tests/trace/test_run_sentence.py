@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -57,6 +58,27 @@ def test_of_one_task_its_calls_are_told_apart() -> None:
         describe(run(EnsembleDefinition(tasks=(only,)), source=ModelSource(), streams=True))
         == "1 task in 4.0 s; 100% of the time: model calls"
     )
+
+
+class SlowSource(ModelSource):
+    """Takes eight seconds to have a model ready."""
+
+    async def prepare(self, llm: Any, notice: Any) -> Any:
+        notice("Loading the model ...")
+        await asyncio.sleep(8)
+        return await super().prepare(llm, notice)
+
+
+def test_e57_the_time_of_a_startup_is_that_of_no_task_or_call() -> None:
+    def write() -> Task:
+        return Task.of("Write", name="write", agent=make_agent("Poet", Reply("An ode.", delay=1)))
+
+    only = run(EnsembleDefinition(tasks=(write(),)), source=SlowSource())
+    assert describe(only) == "1 task in 9.0 s; 89% of the time: startup of a model"
+    beside = run(parallel(write(), task("nap", handler=works(12))), source=SlowSource())
+    assert describe(beside) == "2 tasks in 12 s, 13 s of work side by side; 100% of the time: nap"
+    two = run(EnsembleDefinition(tasks=(task("cook", handler=works(1)), write())), source=SlowSource())
+    assert describe(two) == "2 tasks in 10 s; 80% of the time: startup of a model"
 
 
 def test_a_run_that_failed_says_where() -> None:

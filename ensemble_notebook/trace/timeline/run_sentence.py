@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Final
 
 from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
 from ensemble_notebook.domain.wording import format_duration, format_percent, pluralize
+from ensemble_notebook.trace.folding.milestones import is_startup
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.folding.trace_fold import TraceFold
-    from ensemble_notebook.trace.spans.span import Span
+    from ensemble_notebook.trace.spans.span import ActiveInterval, Span
 
 LEAST_SHARE: Final = 0.15
 """What took less of the time than this does not stand out."""
 
 SIDE_BY_SIDE: Final = 1.05
 """Tasks that took together this much longer than the run were done side by side."""
+
+_STARTUP: Final = "startup of a model"
+"""What took the time where a model had to be loaded, fetched or started first."""
 
 _BEGINNINGS: Final = {
     RunStatus.FAILED: "Failed after",
@@ -109,17 +113,40 @@ def _read_own_ms(task: Span) -> float:
 
 
 def _time_tasks(fold: TraceFold) -> dict[str, float]:
-    """How long the longest chain was in each task, or in a review of a phase, in milliseconds."""
+    """How long the longest chain was in each task, a review of a phase, or a startup, in milliseconds."""
     times: defaultdict[str, float] = defaultdict(float)
-    for interval in fold.chain:
+    for interval, startup_ms in _list_chain(fold):
         name = interval.span.name if interval.span.kind is SpanKind.TASK else f"the review of {interval.span.phase}"
-        times[name] += (interval.end_ms or interval.start_ms) - interval.start_ms
+        times[name] += (interval.end_ms or interval.start_ms) - interval.start_ms - startup_ms
+        times[_STARTUP] += startup_ms
     return times
 
 
+def _list_chain(fold: TraceFold) -> Iterable[tuple[ActiveInterval, float]]:
+    """The longest chain; of each part, how long its task waited for a model to be made ready (E57)."""
+    startups = sorted((span for span in fold.spans.values() if is_startup(span)), key=lambda each: each.start_ms or 0.0)
+    for interval in fold.chain:
+        yield interval, _measure_startups(interval, startups)
+
+
+def _measure_startups(interval: ActiveInterval, startups: Iterable[Span]) -> float:
+    """How much of this time startups took: no more than was not the task's own, since it may have worked meanwhile."""
+    end_ms, own_ms = interval.end_ms, interval.span.own_ms
+    if end_ms is None or own_ms is None:
+        return 0.0
+    covered_ms, from_ms = 0.0, interval.start_ms
+    for each in startups:
+        until_ms = min(end_ms, end_ms if each.end_ms is None else each.end_ms)
+        covered_ms += max(0.0, until_ms - max(from_ms, each.start_ms or 0.0))
+        from_ms = max(from_ms, until_ms)
+    active_ms = sum((each.end_ms or each.start_ms) - each.start_ms for each in interval.span.active_intervals)
+    return min(covered_ms, max(0.0, active_ms - own_ms))
+
+
 def _time_calls(fold: TraceFold) -> dict[str, float]:
-    """The same for the parts of the only task there is: its model calls, each tool, its reviews."""
+    """The same for the parts of the only task there is: its model calls, each tool, its reviews; and startups."""
     times: defaultdict[str, float] = defaultdict(float)
+    times[_STARTUP] = sum(startup_ms for _, startup_ms in _list_chain(fold))
     for span in fold.spans.values():
         if span.critical and span.nested_in is None:
             if span.kind is SpanKind.LLM:
