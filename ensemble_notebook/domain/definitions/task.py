@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import field
 from types import MappingProxyType
-from typing import Any, Final, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, cast, overload
 
 from ensemble_notebook.domain.definitions.agent import Agent, Llm, check_tools, find_llm_fault
 from ensemble_notebook.domain.definitions.condition import Condition, ConditionSource, normalize_conditions
@@ -56,18 +56,17 @@ InputGuardrail = Callable[[TaskInput], GuardrailReturn]
 OutputGuardrail = Callable[[TaskOutput], GuardrailReturn]
 
 
-class TaskFields(TypedDict, total=False):
-    """The fields of a `Task` beside description and expected output, as `Task.of` takes them.
+class SharedTaskFields(TypedDict, total=False):
+    """The fields of a `Task` beside description, expected output and ensemble.
 
-    Python has no way to say "the keywords of that constructor, but for two", so they are listed again for type checkers
-    and editors; a test holds both lists together.
+    Python has no way to say "the keywords of that constructor, but for three", so they are listed again for type
+    checkers and editors; a test holds both lists together.
     """
 
     agent: Agent | None
     context: Sequence[Task | str]
     name: str | None
     handler: Handler | None
-    ensemble: NestedEnsemble | None
     inputs: Mapping[str, Any]
     llm: Llm | None
     tools: Sequence[object]
@@ -86,6 +85,12 @@ class TaskFields(TypedDict, total=False):
     reuse: ReuseModeName | ReuseMode
     for_each: Task | str | Sized | None
     max_items: int
+
+
+class TaskFields(SharedTaskFields, total=False):
+    """The fields of a `Task` beside description and expected output, as `Task.of` takes them."""
+
+    ensemble: NestedEnsemble | None
 
 
 @definition
@@ -168,6 +173,21 @@ class Task(ConditionSource):
     )
     for_each: Converted[Task | str | Items | None, Task | str | Sized | None] = converted(default=None)
     max_items: int = field(default=1000, metadata=shown())
+
+    if TYPE_CHECKING:  # a task done by an ensemble needs no texts, and a dataclass can't say so
+
+        @overload
+        def __init__(self, *, description: str, expected_output: str, **fields: Unpack[TaskFields]) -> None: ...
+        @overload
+        def __init__(
+            self,
+            *,
+            ensemble: NestedEnsemble,
+            description: str = ...,
+            expected_output: str = ...,
+            **fields: Unpack[SharedTaskFields],
+        ) -> None: ...
+        def __init__(self, **fields: Any) -> None: ...
 
     @classmethod
     def of(

@@ -133,14 +133,19 @@ Task.of("Edit", handler=Shouter(), when=[Condition("draft", matches="a+"), Condi
 Task.of("Edit", handler=lambda task: task.description, review="after")  # error: review
 Task.of("Edit", review=Review("before", on_timeout="fail"), output_type={"type": "object"})
 Task.of("Edit", review=[Review(ReviewTiming.BEFORE), Review(timing="after", timeout=None)], tools=[look_up])
+Task(ensemble=Ensemble(tasks=[draft]), inputs={"topic": "{topic}"}, name="nested", context=["facts"])
+Task(ensemble=Ensemble(tasks=[draft]), description="Edit", expected_output="A page")
+Task.of("Edit", ensemble=Ensemble(tasks=[draft]))
 assert_type(draft.description, str)
 assert_type(draft.when, tuple[Condition, ...])
 assert_type(draft.review, tuple[Review, ...])
 assert_type(edit, Task)
-Task(nonsense=3)  # error: nonsense
+Task(nonsense=3)  # error: overload
 Task.of("Edit", nonsense=3)  # error: nonsense
-Task("Edit", "A page")  # error: positional
-Task(description="Edit")  # error: expected_output
+Task("Edit", "A page")  # error: overload
+Task(description="Edit")  # error: overload
+Task(ensemble=Ensemble(tasks=[draft]), nonsense=3)  # error: overload
+Task.of("Edit", ensemble=draft)  # error: ensemble
 Task.of("Edit", context=draft)  # error: context
 Task.of("Edit", timeout="3")  # error: timeout
 Task.of("Edit", handler=read)  # error: handler
