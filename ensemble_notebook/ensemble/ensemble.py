@@ -132,7 +132,7 @@ class Ensemble(PlannableEnsemble):
         """
         if loop_thread().is_current():
             raise EnsembleError("run() would block the loop that it needs; use `await ensemble.arun()` in async tools.")
-        setting = RunSettings(
+        settings = RunSettings(
             timeout=timeout,
             record=record,
             replay=replay,
@@ -143,7 +143,7 @@ class Ensemble(PlannableEnsemble):
             resume=resume,
             continue_from=continue_from,
         )
-        handle = self._handle(inputs, variables, setting)
+        handle = self._handle(inputs, variables, settings)
         try:
             handle.begin()
             return handle.result()
@@ -170,7 +170,7 @@ class Ensemble(PlannableEnsemble):
 
         Cancelling the call stops the run. The `CancelledError` has the partial result as ``output``.
         """
-        setting = RunSettings(
+        settings = RunSettings(
             timeout=timeout,
             record=record,
             replay=replay,
@@ -181,7 +181,7 @@ class Ensemble(PlannableEnsemble):
             resume=resume,
             continue_from=continue_from,
         )
-        handle = self._handle(inputs, variables, setting)
+        handle = self._handle(inputs, variables, settings)
         try:
             await handle.drive()
         except asyncio.CancelledError as stopped:
@@ -214,7 +214,7 @@ class Ensemble(PlannableEnsemble):
         three more: `listeners` are added to the ensemble's for this run, `review_handler` is asked if the ensemble has
         none, and `origin`, for notebooks, is the cell that is stored with the run.
         """
-        setting = RunSettings(
+        settings = RunSettings(
             timeout=timeout,
             record=record,
             replay=replay,
@@ -228,7 +228,7 @@ class Ensemble(PlannableEnsemble):
             review_handler=review_handler,
             origin=origin,
         )
-        handle = self._handle(inputs, variables, setting)
+        handle = self._handle(inputs, variables, settings)
         handle.begin()
         return handle
 
@@ -255,7 +255,7 @@ class Ensemble(PlannableEnsemble):
         """
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         sink: Sink = queue.put_nowait
-        setting = RunSettings(
+        settings = RunSettings(
             timeout=timeout,
             record=record,
             replay=replay,
@@ -267,7 +267,7 @@ class Ensemble(PlannableEnsemble):
             continue_from=continue_from,
             streams=True,
         )
-        handle = self._handle(inputs, variables, setting)
+        handle = self._handle(inputs, variables, settings)
         driving = asyncio.ensure_future(handle.drive([sink]))
         driving.add_done_callback(lambda _: queue.put_nowait(None))
         try:
@@ -327,7 +327,7 @@ class Ensemble(PlannableEnsemble):
             DeadlineExceededError: the timeout has passed.
             RunInterrupted: the map was interrupted. This and the two above have the partial `MapResult` as ``output``.
         """
-        setting, how = make_settings(
+        settings, map_settings = make_settings(
             resume,
             on_error=on_error,
             concurrency=concurrency,
@@ -340,7 +340,7 @@ class Ensemble(PlannableEnsemble):
             reuse=reuse,
             only=only,
         )
-        return start_map(self, rows, setting, how).run_to_end()
+        return start_map(self, rows, settings, map_settings).run_to_end()
 
     def variants(self, changes: Mapping[str, Mapping[str, Any]], *, score: Score | None = None) -> Variants:
         """Make variants of this ensemble, to run or map them side by side and compare the results.
@@ -378,13 +378,13 @@ class Ensemble(PlannableEnsemble):
         check_inner_variables(self)
         return make_ensemble_tool(self, name, description, tuple(find_lacking(self, {})))
 
-    def _handle(self, inputs: Inputs, variables: Mapping[str, Any], setting: RunSettings) -> RunHandle:
+    def _handle(self, inputs: Inputs, variables: Mapping[str, Any], settings: RunSettings) -> RunHandle:
         """Everything that can be refused is refused here."""
-        source, resumed, resumed_from = make_source(setting), None, None
-        if setting.resume is not None:
-            resumed = load_resumed_run(setting.resume)
+        source, resumed, resumed_from = make_source(settings), None, None
+        if settings.resume is not None:
+            resumed = load_resumed_run(settings.resume)
             inputs, resumed_from = resumed.merge_inputs(inputs, variables), resumed.run.run_id
-            continued = resumed.find_continued(setting.continue_from)
-            setting = replace(setting, resume=resumed_from, continue_from=continued)
-        order = make_run_spec(self, inputs, variables, setting, source, resumed_from)
-        return RunHandle(self, order, source, SystemClock(), uuid.uuid4().hex[:12], setting, resumed)
+            continued = resumed.find_continued(settings.continue_from)
+            settings = replace(settings, resume=resumed_from, continue_from=continued)
+        order = make_run_spec(self, inputs, variables, settings, source, resumed_from)
+        return RunHandle(self, order, source, SystemClock(), uuid.uuid4().hex[:12], settings, resumed)

@@ -93,15 +93,17 @@ def make_settings(
         ValidationError: an argument has a wrong value.
     """
     earlier, run = (resume, None) if isinstance(resume, MapResult) else (None, resume)
-    how = MapSettings(on_error=on_error, concurrency=concurrency, resume=earlier, score=score, executor=executor)
-    return RunSettings(resume=run, **fields), how
+    map_settings = MapSettings(
+        on_error=on_error, concurrency=concurrency, resume=earlier, score=score, executor=executor
+    )
+    return RunSettings(resume=run, **fields), map_settings
 
 
 def start_map(
     ensemble: RunnableEnsemble,
     rows: Any,
-    setting: RunSettings,
-    how: MapSettings,
+    settings: RunSettings,
+    map_settings: MapSettings,
     inputs: Mapping[str, Any] | None = None,
     variants: Sequence[Variant] = (),
 ) -> MapHandle:
@@ -110,15 +112,15 @@ def start_map(
     Args:
         ensemble: what runs for each row.
         rows: a DataFrame, or mappings.
-        setting: of the map as a whole; `only` and `reuse` apply in each row.
-        how: how the rows are run.
+        settings: of the map as a whole; `only` and `reuse` apply in each row.
+        map_settings: how the rows are run.
         inputs: inputs of all rows. They override the ensemble's, and a row's own values override them.
         variants: each row runs under each of these; none: under the ensemble as it is.
 
     Raises:
         ValidationError, PromptTemplateError: there is a mistake; nothing was called.
     """
-    return _MapWork(ensemble, rows, setting, how, inputs or {}, variants).make_handle()
+    return _MapRun(ensemble, rows, settings, map_settings, inputs or {}, variants).make_handle()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,35 +133,36 @@ class _RowRun:
 
     name: str
     row: Row
-    way: _Way
+    variant: _CheckedVariant
 
 
-class _Way:
+class _CheckedVariant:
     """A variant, checked once, and the runner for its rows."""
 
     def __init__(
         self,
         variant: Variant,
         inputs: Mapping[str, Any],
-        setting: RunSettings,
+        settings: RunSettings,
         source: ChatSource,
         reviews: ReviewLine,
         pool: Pool | None,
     ) -> None:
-        self.variant = variant
-        reviewer = variant.ensemble.review_handler or setting.review_handler
+        self.name = variant.name
+        self._variant = variant
+        reviewer = variant.ensemble.review_handler or settings.review_handler
         if reviewer is not None:
-            setting = replace(setting, review_handler=reviews.queue(reviewer))
-        self.prepared = PreparedEnsemble(variant.ensemble, setting, source)
+            settings = replace(settings, review_handler=reviews.queue(reviewer))
+        self.prepared = PreparedEnsemble(variant.ensemble, settings, source)
         self._common = {**variant.ensemble.inputs, **inputs, **variant.inputs}
-        self.runner = self._make_runner(setting, pool)
+        self.runner = self._make_runner(settings, pool)
 
-    def _make_runner(self, setting: RunSettings, pool: Pool | None) -> RowRunner:
+    def _make_runner(self, settings: RunSettings, pool: Pool | None) -> RowRunner:
         if pool is None:
-            return LocalRows(self.variant.ensemble, self.prepared, setting, self._common)
+            return LocalRows(self._variant.ensemble, self.prepared, settings, self._common)
         from ensemble_notebook.ensemble.many_runs.executor_rows import ExecutorRows  # most maps need no pickles
 
-        return ExecutorRows(self.variant.ensemble, self.prepared, self._common, pool)
+        return ExecutorRows(self._variant.ensemble, self.prepared, self._common, pool)
 
     def find_problems(self, rows: Rows) -> Iterator[Problem]:
         """Check the values of rows.
@@ -167,9 +170,9 @@ class _Way:
         Raises:
             PromptTemplateError: columns are missing.
         """
-        for name in self.variant.inputs:
+        for name in self._variant.inputs:
             if name in rows.columns:
-                yield Problem(f"{name!r} is changed by variant {self.variant.name!r}, and given with the rows.")
+                yield Problem(f"{name!r} is changed by variant {self.name!r}, and given with the rows.")
         check_columns(rows, self.prepared.used_texts, self._common)
         for row in rows.rows:
             try:
@@ -179,7 +182,7 @@ class _Way:
 
     def get_inputs(self, row: Row) -> Mapping[str, Any]:
         """What distinguishes this run from the others: the values of the row, and the variant's inputs."""
-        return {**row.values, **self.variant.inputs} if self.variant.inputs else row.values
+        return {**row.values, **self._variant.inputs} if self._variant.inputs else row.values
 
     def list_fields(self) -> Mapping[str, Any]:
         """The fields of the final task's typed output, with their JSON schemas; empty if it has no type."""
@@ -189,46 +192,48 @@ class _Way:
         return NO_FIELDS if kind is None else get_output_format(kind).schema.get("properties", NO_FIELDS)
 
 
-class _MapWork:
+class _MapRun:
     """One map while it is prepared and run, and its results."""
 
     def __init__(
         self,
         ensemble: RunnableEnsemble,
         rows: Any,
-        setting: RunSettings,
-        how: MapSettings,
+        settings: RunSettings,
+        map_settings: MapSettings,
         inputs: Mapping[str, Any],
         variants: Sequence[Variant],
     ) -> None:
         self._ensemble = ensemble
-        self._setting = setting
-        self._how = how
-        self._source = make_source(setting)
-        self._pool = None if how.executor is None else find_pool(how.executor)
+        self._settings = settings
+        self._map_settings = map_settings
+        self._source = make_source(settings)
+        self._pool = None if map_settings.executor is None else find_pool(map_settings.executor)
         if self._pool is not None:
-            _refuse_settings(setting)
-        is_reusing = setting.reuse or setting.resume is not None
-        row_setting = RunSettings(
+            _refuse_settings(settings)
+        is_reusing = settings.reuse or settings.resume is not None
+        row_settings = RunSettings(
             reuse=is_reusing,
-            only=setting.only,
-            replay=setting.replay,
-            review_handler=setting.review_handler,
+            only=settings.only,
+            replay=settings.replay,
+            review_handler=settings.review_handler,
             is_row=True,
         )
         reviews = ReviewLine()
-        ways = [
-            _Way(each, inputs, row_setting, self._source, reviews, self._pool)
+        checked = [
+            _CheckedVariant(each, inputs, row_settings, self._source, reviews, self._pool)
             for each in variants or [Variant(None, ensemble, {})]
         ]
-        self._capture_mode = ways[0].prepared.capture_mode
+        self._capture_mode = checked[0].prepared.capture_mode
         hides_labels = self._capture_mode is CaptureMode.METADATA
         self._rows = rows if isinstance(rows, Rows) else read_rows(rows, hides_labels=hides_labels)
-        if problems := list(islice(chain.from_iterable(way.find_problems(self._rows) for way in ways), _MOST_PROBLEMS)):
-            raise ValidationError(problems)
-        self._fields = ways[0].list_fields() if all(way.list_fields() == ways[0].list_fields() for way in ways) else {}
-        self._runs = {each.name: each for each in _list_runs(ways, self._rows, hides_labels=hides_labels)}
-        self._kept = _find_kept(self._runs.values(), how.resume)
+        problems = chain.from_iterable(each.find_problems(self._rows) for each in checked)
+        if told := list(islice(problems, _MOST_PROBLEMS)):
+            raise ValidationError(told)
+        fields = checked[0].list_fields()
+        self._fields = fields if all(each.list_fields() == fields for each in checked) else {}
+        self._runs = {each.name: each for each in _list_runs(checked, self._rows, hides_labels=hides_labels)}
+        self._kept = _find_kept(self._runs.values(), map_settings.resume)
         self._outcomes: dict[str, RowOutcome] = {}
 
     def make_handle(self) -> MapHandle:
@@ -236,19 +241,19 @@ class _MapWork:
         to_run = [each for each in self._runs.values() if each.name not in self._kept]
         if not to_run:
             return MapHandle(None, self.make_result, self._ensemble.name)
-        resumed = None if self._setting.resume is None else load_resumed_run(self._setting.resume)
+        resumed = None if self._settings.resume is None else load_resumed_run(self._settings.resume)
         outer = self._make_outer(to_run)
-        setting = replace(self._setting, reuse=False, only=None)
+        settings = replace(self._settings, reuse=False, only=None)
         resumed_from = None if resumed is None else resumed.run.run_id
-        spec = PreparedEnsemble(outer, setting, self._source, resumed_from).make_spec({})
-        spec = replace(spec, task_keys=None, is_reusing=self._setting.reuse or spec.is_reusing)
-        run = RunHandle(outer, spec, self._source, SystemClock(), new_run_id(), self._setting, resumed)
+        spec = PreparedEnsemble(outer, settings, self._source, resumed_from).make_spec({})
+        spec = replace(spec, task_keys=None, is_reusing=self._settings.reuse or spec.is_reusing)
+        run = RunHandle(outer, spec, self._source, SystemClock(), new_run_id(), self._settings, resumed)
         return MapHandle(run, self.make_result, self._ensemble.name)
 
     @property
     def _concurrency(self) -> int:
-        if self._how.concurrency is not None:
-            return self._how.concurrency
+        if self._map_settings.concurrency is not None:
+            return self._map_settings.concurrency
         return DEFAULT_CONCURRENCY if self._pool is None else _ROWS_FOR_A_SLOT * self._pool.slots
 
     def _make_outer(self, to_run: Sequence[_RowRun]) -> RunnableEnsemble:
@@ -257,7 +262,7 @@ class _MapWork:
         async def run_row(given: TaskInput) -> str:
             outcome = self._outcomes[given.name] = RowOutcome(new_run_id())
             each = self._runs[given.name]
-            return await each.way.runner.run(each.row, outcome)
+            return await each.variant.runner.run(each.row, outcome)
 
         tasks = [
             Task(
@@ -275,7 +280,7 @@ class _MapWork:
             agents=(),
             llm=None,
             workflow=Workflow.PARALLEL,
-            error_strategy=ErrorStrategy.PARTIAL if self._how.on_error == "keep" else ErrorStrategy.FAIL_FAST,
+            error_strategy=ErrorStrategy.PARTIAL if self._map_settings.on_error == "keep" else ErrorStrategy.FAIL_FAST,
             max_concurrency=self._concurrency,
             manager_llm=None,
             manager_prompt=None,
@@ -299,14 +304,14 @@ class _MapWork:
             fields=self._fields,
             warnings=() if self._rows.rows else (_NO_ROWS,),
             capture_mode=self._capture_mode,
-            score=self._how.score,
+            score=self._map_settings.score,
         )
 
     def _make_row_result(self, run: _RowRun, reasons: Mapping[str, str]) -> RowResult:
         if (kept := self._kept.get(run.name)) is not None:
             return kept
         made = RowResult(
-            index=run.row.label, variant=run.way.variant.name, inputs=run.way.get_inputs(run.row), name=run.name
+            index=run.row.label, variant=run.variant.name, inputs=run.variant.get_inputs(run.row), name=run.name
         )
         outcome = self._outcomes.get(run.name)
         if outcome is None:
@@ -316,22 +321,23 @@ class _MapWork:
         )
 
 
-def _refuse_settings(setting: RunSettings) -> None:
+def _refuse_settings(settings: RunSettings) -> None:
     """Refuse settings that need the exchanges of the rows in this process.
 
     Raises:
         ValidationError: names the first of them.
     """
     for name in ("record", "replay", "reuse", "resume"):
-        if getattr(setting, name):
+        if getattr(settings, name):
             more = " To take over the rows of a result: resume=RESULT." if name == "resume" else ""
             raise ValidationError(f"{name} needs the rows in this process: leave out executor= or {name}=.{more}")
 
 
-def _list_runs(ways: Sequence[_Way], rows: Rows, *, hides_labels: bool) -> Iterator[_RowRun]:
+def _list_runs(variants: Sequence[_CheckedVariant], rows: Rows, *, hides_labels: bool) -> Iterator[_RowRun]:
     """Each row under each variant, in order."""
-    for name, place, row in name_runs([way.variant.name for way in ways], rows, hides_labels=hides_labels):
-        yield _RowRun(name, row, ways[place])
+    names = [each.name for each in variants]
+    for name, place, row in name_runs(names, rows, hides_labels=hides_labels):
+        yield _RowRun(name, row, variants[place])
 
 
 def _find_kept(runs: Iterable[_RowRun], resumed: MapResult | None) -> dict[str, RowResult]:
@@ -343,7 +349,7 @@ def _find_kept(runs: Iterable[_RowRun], resumed: MapResult | None) -> dict[str, 
     return {
         run.name: replace(result, spending=resumed.get_spending(result))
         for run, result in found
-        if result is not None and _is_same(run.way.get_inputs(run.row), result.inputs)
+        if result is not None and _is_same(run.variant.get_inputs(run.row), result.inputs)
     }
 
 

@@ -60,7 +60,7 @@ class LocalRows:
     Args:
         ensemble: what runs.
         prepared: of it.
-        setting: of each run.
+        settings: of each run.
         common: values that hold for all rows; a row's own come before them.
     """
 
@@ -68,12 +68,12 @@ class LocalRows:
         self,
         ensemble: RunnableEnsemble,
         prepared: PreparedEnsemble,
-        setting: RunSettings,
+        settings: RunSettings,
         common: Mapping[str, Any],
     ) -> None:
         self._ensemble = ensemble
         self._prepared = prepared
-        self._setting = setting
+        self._settings = settings
         self._common = common
         self._clock = SystemClock()
 
@@ -82,7 +82,7 @@ class LocalRows:
         parent = find_parent_run()
         assert parent is not None
         spec = self._prepared.make_spec({**self._common, **row.values})
-        handle = RunHandle(self._ensemble, spec, parent.source, self._clock, outcome.run_id, self._setting)
+        handle = RunHandle(self._ensemble, spec, parent.source, self._clock, outcome.run_id, self._settings)
         try:
             await handle.drive()
             output = await handle

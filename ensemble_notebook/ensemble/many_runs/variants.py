@@ -65,7 +65,7 @@ class Variants:
             ValidationError, PromptTemplateError: there is a mistake; nothing was called.
             DeadlineExceededError, RunInterrupted: the map was stopped; has the partial result as ``output``.
         """
-        setting, how = make_settings(
+        settings, map_settings = make_settings(
             resume,
             concurrency=concurrency,
             executor=executor,
@@ -78,7 +78,7 @@ class Variants:
             reuse=reuse,
             only=only,
         )
-        return self.start(make_only_row({**(inputs or {}), **variables}), setting, how).run_to_end()
+        return self.start(make_only_row({**(inputs or {}), **variables}), settings, map_settings).run_to_end()
 
     def map(
         self,
@@ -100,7 +100,7 @@ class Variants:
 
         All arguments and errors are as for `Ensemble.map`.
         """
-        setting, how = make_settings(
+        settings, map_settings = make_settings(
             resume,
             on_error=on_error,
             concurrency=concurrency,
@@ -114,13 +114,13 @@ class Variants:
             reuse=reuse,
             only=only,
         )
-        return self.start(rows, setting, how).run_to_end()
+        return self.start(rows, settings, map_settings).run_to_end()
 
     def start(
-        self, rows: Any, setting: RunSettings, how: MapSettings, inputs: Mapping[str, Any] | None = None
+        self, rows: Any, settings: RunSettings, map_settings: MapSettings, inputs: Mapping[str, Any] | None = None
     ) -> MapHandle:
-        """Prepare the run; `MapHandle.begin` begins it. As `start_map`; the score is the one in `how`."""
-        return start_map(self._ensemble, rows, setting, how, inputs, self._variants)
+        """Prepare the run; `MapHandle.begin` begins it. As `start_map`; the score is the one in `map_settings`."""
+        return start_map(self._ensemble, rows, settings, map_settings, inputs, self._variants)
 
     def __repr__(self) -> str:
         """The names."""

@@ -117,7 +117,7 @@ class ManyRuns:
         if any(rows.rows for rows in self._to_run):
             confirm_cost(shell, self.describe(), self.estimate(read), read.definition.budget, most)
 
-    def start(self, ensemble: Ensemble, inputs: Mapping[str, Any], setting: RunSettings) -> MapHandle:
+    def start(self, ensemble: Ensemble, inputs: Mapping[str, Any], settings: RunSettings) -> MapHandle:
         """Begin them.
 
         Raises:
@@ -125,7 +125,7 @@ class ManyRuns:
         """
         variants = make_variants(ensemble, self._changes) if self._changes else ()
         rows = self._rows if self._variable is None else self._names[self._variable]
-        handle = start_map(ensemble, rows, setting, MapSettings(), inputs, variants)
+        handle = start_map(ensemble, rows, settings, MapSettings(), inputs, variants)
         handle.begin()
         return handle
 
