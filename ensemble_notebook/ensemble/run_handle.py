@@ -39,6 +39,7 @@ from ensemble_notebook.ensemble.earlier_runs.resumed_tasks import ResumedTasks
 from ensemble_notebook.ensemble.earlier_runs.resuming import ResumedRun
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.loop_watchdog import watch_loop
+from ensemble_notebook.ensemble.run_end import RunEnd
 from ensemble_notebook.ensemble.run_errors import make_run_error
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import EnsembleError, RunInterrupted, TaskExecutionError, make_users_traceback
@@ -49,6 +50,9 @@ from ensemble_notebook.trace.store.run_store import RunStore
 from ensemble_notebook.trace.store.run_writer import RunWriter
 
 logger = logging.getLogger(__name__)
+
+_lock: Final = threading.Lock()  # one for all, since it is held for a moment and runs are many
+_AS_IT_IS: Final = contextlib.nullcontext()
 
 SLICE_S: Final = 0.2
 INTERRUPT_LIMIT_S: Final = 2.0
@@ -106,9 +110,7 @@ class RunHandle:
         self._is_cancelled = False
         self._thread: LoopThread | None = None
         self._store_writer: RunWriter | None = None
-        self._lock = threading.Lock()
-        self._has_ended = False
-        self._future: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._end = RunEnd()
 
     @property
     def status(self) -> RunStatus:
@@ -120,7 +122,7 @@ class RunHandle:
     @property
     def is_done(self) -> bool:
         """Whether the run has ended, so that `result` does not wait."""
-        return self._future.done()
+        return self._end.is_reached
 
     @property
     def events(self) -> Sequence[Event]:
@@ -133,7 +135,7 @@ class RunHandle:
         if self._loop is not None and not self.is_done:
             self._loop.call_soon_threadsafe(self._stop_driver)
         if is_first and self._thread is not None:
-            watch_loop(self._thread, self._future, functools.partial(self._abandon, ExitReason.INTERRUPTED))
+            watch_loop(self._thread, self._end.get_future(), functools.partial(self._abandon, ExitReason.INTERRUPTED))
 
     def result(
         self, timeout: float | None = None, *, while_waiting: Callable[[], object] | None = None
@@ -151,11 +153,11 @@ class RunHandle:
         if loop_thread().is_current() and not self.is_done:
             raise EnsembleError("result() would block the loop that the run needs; use `await handle` in async tools.")
         waited = 0.0
-        while not self._future.done():
+        while not self.is_done:
             if timeout is not None and waited >= timeout:
                 raise TimeoutError(f"Run {self.run_id} is still going after {timeout:g} s; it was not stopped.")
             pause = SLICE_S if timeout is None else min(SLICE_S, timeout - waited)
-            concurrent.futures.wait([self._future], timeout=pause)
+            concurrent.futures.wait([self._end.get_future()], timeout=pause)
             waited += pause
             if while_waiting is not None:
                 while_waiting()
@@ -163,8 +165,8 @@ class RunHandle:
 
     def __await__(self) -> Generator[Any, None, EnsembleOutput]:
         """The result, on any loop."""
-        if not self._future.done():  # the loop need not be woken for a run that it has driven itself
-            yield from asyncio.shield(asyncio.wrap_future(self._future)).__await__()
+        if not self.is_done:  # the loop need not be woken for a run that it has driven itself
+            yield from asyncio.shield(asyncio.wrap_future(self._end.get_future())).__await__()
         return self._get_outcome()
 
     def __repr__(self) -> str:
@@ -177,7 +179,7 @@ class RunHandle:
         self._thread.submit(self.drive())
         if (limit_s := self._setting.timeout) is not None:
             give_up = functools.partial(self._abandon, ExitReason.TIMEOUT)
-            watch_loop(self._thread, self._future, give_up, after_s=limit_s)
+            watch_loop(self._thread, self._end.get_future(), give_up, after_s=limit_s)
 
     def interrupted(self) -> EnsembleOutput:
         """Stop the run after a `KeyboardInterrupt` and wait a moment for its end; a second interrupt ends the wait.
@@ -187,7 +189,7 @@ class RunHandle:
         """
         self.cancel()
         with contextlib.suppress(KeyboardInterrupt):
-            concurrent.futures.wait([self._future], timeout=INTERRUPT_LIMIT_S)
+            concurrent.futures.wait([self._end.get_future()], timeout=INTERRUPT_LIMIT_S)
         if isinstance(self._error, RunInterrupted):
             raise self._error from None
         error = RunInterrupted("the run was interrupted." if self.is_done else _STUCK)
@@ -200,29 +202,31 @@ class RunHandle:
         Args:
             sinks: functions that are given each event at once, on the loop.
         """
-        with self._lock:
+        with _lock:
             if self._loop is not None:
                 return  # the loop was blocked for so long that another one has taken the run over
             self._loop = asyncio.get_running_loop()
         try:
             await self._drive(self._loop, sinks)
         except Exception as error:  # noqa: BLE001 - a fault of the machinery itself: whoever waits is told, not left waiting
-            if not self._has_ended:
+            if not self._end.is_claimed:
                 self._error = error
         finally:
-            if self._claim_end():
-                self._future.set_result(None)
+            if self._end.claim():
+                self._end.reach()
 
     async def _drive(self, loop: asyncio.AbstractEventLoop, sinks: Sequence[Sink]) -> None:
         listeners = () if self._setting.is_row else (*self._ensemble.listeners, *self._setting.listeners)
         remembered = self._begin_remembering()
         hold = None if remembered is None else remembered.hold
-        delivery = make_context_of_nobody().run(ListenerDelivery, listeners, hold)  # what they begin is nobody's (E52)
+        delivery = None
+        if listeners:  # what they begin is nobody's (E52)
+            delivery = make_context_of_nobody().run(ListenerDelivery, listeners, hold)
         log = RunLogger(self._spec.graph, is_verbose=self._ensemble.verbose)
         nested = None if self._calling_span is None else NestedEvents(self._calling_span)
-        outer_sinks = [] if nested is None else [nested.put]
+        outer_sinks = () if nested is None else (nested.put,)
         deliver: list[Sink] = [] if remembered is None else [remembered.on_event]
-        deliver += [delivery.put] if listeners else []
+        deliver += [] if delivery is None else [delivery.put]
         kept_tasks = self._find_kept_tasks(remembered)
         source = self._source
         if remembered is not None:
@@ -244,19 +248,20 @@ class RunHandle:
         try:
             # What is nested in a run is in its context, too.
             is_silent = config.langsmith or self._parent is not None
-            async with contextlib.nullcontext() if is_silent else no_tracing_by_environment():
+            async with _AS_IT_IS if is_silent else no_tracing_by_environment():
                 await driver.run()
         finally:
             if timer is not None:
                 timer.cancel()
             if isinstance(kept_tasks, RememberedTasks | ResumedTasks):
                 kept_tasks.close()
-            is_stopped = self._has_ended or driver.result.exit_reason is ExitReason.INTERRUPTED
-            if not self._has_ended:
+            is_stopped = self._end.is_claimed or driver.result.exit_reason is ExitReason.INTERRUPTED
+            if not self._end.is_claimed:
                 self._make_output(driver)
                 await self._export(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
             await self._finish_remembering(EXPORT_LIMIT_S if is_stopped else DRAIN_LIMIT_S)
-            await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
+            if delivery is not None:
+                await delivery.drain(0.0 if is_stopped else DRAIN_LIMIT_S)
 
     def _begin_remembering(self) -> RunWriter | None:
         """Have the run written to the store; a nested one is written as a part of the run around it (E52)."""
@@ -313,12 +318,6 @@ class RunHandle:
         if warning is not None:
             output.add_warning(warning)
 
-    def _claim_end(self) -> bool:
-        """Whether whoever asks is the one that ends the run: its loop, or a thread that has given the loop up."""
-        with self._lock:
-            is_mine, self._has_ended = not self._has_ended, True
-            return is_mine
-
     def _abandon(self, reason: ExitReason) -> None:
         """End the run on this thread, since its loop is blocked; runs from now on get a new loop (E66)."""
         assert self._thread is not None
@@ -328,7 +327,7 @@ class RunHandle:
             self._thread = loop_thread()
             self._thread.submit(self.drive())
             return
-        if not self._claim_end():
+        if not self._end.claim():
             return
         try:
             if self.output is not None:
@@ -342,7 +341,7 @@ class RunHandle:
         except Exception as error:  # noqa: BLE001 - as in `drive`
             self._error = error
         finally:
-            self._future.set_result(None)
+            self._end.reach()
 
     def _stop_driver(self) -> None:
         if self._driver is not None:

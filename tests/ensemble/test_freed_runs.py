@@ -85,6 +85,34 @@ def test_the_run_of_a_row_is_freed_without_the_garbage_collector_e72(fields: dic
     assert count_run_objects() - before <= len(RUN_OBJECTS)  # the run of the map may be about to end still
 
 
+def count_while_all_wait(count: int) -> int:
+    """How many objects the garbage collector has to look at while so many rows wait."""
+    waiting_count, object_count, everybody = 0, 0, asyncio.Event()
+
+    async def wait(_given: TaskInput) -> str:
+        nonlocal waiting_count, object_count
+        waiting_count += 1
+        if waiting_count == count:
+            object_count = len(gc.get_objects())
+            everybody.set()
+        await everybody.wait()
+        return "done"
+
+    waiting = Task(name="wait", description="Wait {number}", expected_output="it", handler=wait)
+    result = Ensemble(tasks=[waiting], capture_mode="metadata").map(
+        [{"number": n} for n in range(count)], concurrency=count
+    )
+    assert all(row.is_done for row in result)
+    return object_count
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_row_that_waits_leaves_little_to_look_at_for_the_garbage_collector_e72() -> None:
+    count_while_all_wait(1)
+    few, many = count_while_all_wait(20), count_while_all_wait(120)
+    assert (many - few) / 100 < 150
+
+
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("mode", ["metadata", "off"])
 def test_what_a_row_failed_with_does_not_keep_its_run_alive_e72_e48(mode: str) -> None:

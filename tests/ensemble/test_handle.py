@@ -60,7 +60,7 @@ def held(gate: Gate) -> Iterator[RunHandle]:
     assert gate.begun.wait(PATIENCE_S)
     yield handle
     handle.cancel()
-    handle._future.result(PATIENCE_S)
+    handle._end.get_future().result(PATIENCE_S)
 
 
 async def echo(given: TaskInput) -> str:

@@ -49,7 +49,7 @@ class EventStream:
         self.events: list[Event] = []
         self._clock = clock
         self._sinks = tuple(sinks)
-        self._own_sinks = self._sinks if log is None else (log, *self._sinks)
+        self._log = log
         self._text_filter = text_filter
         self._started_at = clock.now()
         self.zero_s = clock.monotonic()
@@ -99,7 +99,7 @@ class EventStream:
         }
         if self._text_filter is not None:
             self._text_filter.strip_fields(kind, given)
-        self._add(kind(**given), self._own_sinks)
+        self._add(kind(**given), self._log)
 
     def forward(self, event: Event, offset_s: float, *, is_late: bool = False, **changes: Any) -> None:
         """Write an event of a nested run, which happened at this offset, as one of this run (E52), with some changes.
@@ -113,11 +113,13 @@ class EventStream:
         offset = offset_s if is_late or not self.events else max(offset_s, self.events[-1].offset_s)
         time = self._started_at + timedelta(seconds=offset)
         changes |= {"run_id": self.run_id, "seq": len(self.events), "time": time, "offset_s": offset}
-        self._add(change_record(event, changes), self._sinks)
+        self._add(change_record(event, changes))
 
-    def _add(self, event: Event, sinks: Sequence[Sink]) -> None:
+    def _add(self, event: Event, log: Sink | None = None) -> None:
         self.events.append(event)
-        for sink in sinks:
+        if log is not None:
+            log(event)
+        for sink in self._sinks:
             sink(event)
 
     def take_over(self) -> None:

@@ -81,7 +81,7 @@ class CallingSpan:
     def _get_timer(self) -> GroupTimer:
         """Get the timer of the runs inside; most functions begin none, so it is made once there is one."""
         if self._timer is None:
-            self._timer = GroupTimer(self.span.stream.offset_s, self.span.timer)
+            self._timer = GroupTimer(self.span.timer.clock, self.span.timer)
             if not self.is_over:
                 self._timer.start()
         return self._timer
@@ -192,7 +192,9 @@ class NestedEvents:
         if place.is_over:
             return
         around = place.span
-        self._run = SpanEmitter(around.stream, event.span_id, around.span_id, around.task, around.phase)
+        self._run = SpanEmitter(
+            around.stream, event.span_id, around.span_id, around.task, around.phase, timer=around.timer
+        )
         self._known.add(event.span_id)
         place.nested = (*place.nested, self)
         # Forwarded like all that follows: what is emitted has the time at which another loop came to it.

@@ -6,7 +6,7 @@ What a line says of an event that needs nothing else stands in `log_lines`; here
 from __future__ import annotations
 
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -61,7 +61,10 @@ class RunLogger:
         self._descriptions: dict[str, str] = {}
         self._asked: dict[str, str] = {}  # what a tool or a reviewer was asked, by span, until it has answered
         self._ends: dict[str, str] = {}  # how each task of the plan ended at last
-        self._counts: defaultdict[str, int] = defaultdict(int)
+        self._request_count = 0
+        self._tokens_in = 0
+        self._tokens_out = 0
+        self._tool_call_count = 0
         self._is_usage_known = True
 
     def put(self, event: Event) -> None:
@@ -135,9 +138,9 @@ class RunLogger:
 
     def _count_request(self, event: LlmAttemptEnded) -> None:
         usage = event.usage
-        self._counts["requests"] += 1
-        self._counts["tokens_in"] += usage.input_tokens or 0
-        self._counts["tokens_out"] += usage.output_tokens or 0
+        self._request_count += 1
+        self._tokens_in += usage.input_tokens or 0
+        self._tokens_out += usage.output_tokens or 0
         self._is_usage_known &= usage.input_tokens is not None and usage.output_tokens is not None
 
     # --- Lines --------------------------------------------------------------------------------------------------------
@@ -159,17 +162,16 @@ class RunLogger:
         ends = Counter(self._ends.values())
         parts = [f"{ends['completed']} of {pluralize(len(self._indices), 'task')} completed"]
         parts += [f"{ends[word]} {word}" for word in ("failed", "skipped", "cancelled") if ends[word]]
-        counts = self._counts
-        if counts["requests"]:
+        if self._request_count:
             known = "" if self._is_usage_known else "at least "
-            tokens = f"{format_count(counts['tokens_in'])} tokens in and {format_count(counts['tokens_out'])} out"
-            parts.append(f"{pluralize(counts['requests'], 'model request')} with {known}{tokens}")
-        if counts["tools"]:
-            parts.append(pluralize(counts["tools"], "tool call"))
+            tokens = f"{format_count(self._tokens_in)} tokens in and {format_count(self._tokens_out)} out"
+            parts.append(f"{pluralize(self._request_count, 'model request')} with {known}{tokens}")
+        if self._tool_call_count:
+            parts.append(pluralize(self._tool_call_count, "tool call"))
         return ", ".join(parts)
 
     def _describe_tool_call(self, event: ToolCallCompleted) -> Line:
-        self._counts["tools"] += 1
+        self._tool_call_count += 1
         call = f"{event.tool}({cut(self._asked.pop(event.span_id, ''))})"
         if event.status is SpanStatus.CANCELLED:
             return logging.INFO, "Tool in %s: %s was cancelled", event.task, call

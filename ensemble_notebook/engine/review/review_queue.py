@@ -50,8 +50,12 @@ class ReviewQueue:
         self._source = source
         self._caller = caller
         self._exit_early = exit_early
-        self._lock = asyncio.Lock()
         self._has_left = False
+
+    @functools.cached_property
+    def _lock(self) -> asyncio.Lock:
+        """Made for the first question, since most runs ask none."""
+        return asyncio.Lock()
 
     @property
     def has_handler(self) -> bool:

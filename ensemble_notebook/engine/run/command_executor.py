@@ -95,7 +95,6 @@ class CommandExecutor:
         self._spans = spans
         self._runner = runner
         self._resolver = TaskResolver(spec.graph, spec.plan, result.outputs, runner.revisions, spec.inputs, spec.only)
-        self._reviewer = PhaseReviewer(runner, self._resolver)
         self._conditions = ConditionEvaluator(spec.graph, caller)
         self._result = result
         self._node_tasks = node_tasks
@@ -105,6 +104,10 @@ class CommandExecutor:
         self._decisions: dict[PhaseNode, ReviewDecision] = {}
         # Kept until `release`: as new objects for each task, these would be two more for the garbage collector.
         self._work_on_task, self._settle_task = self._do_task, self._end_task
+
+    @functools.cached_property
+    def _reviewer(self) -> PhaseReviewer:
+        return PhaseReviewer(self._runner, self._resolver)
 
     def execute(self, command: NodeCommand) -> None:
         """Do what the scheduler wants done with a task or a phase."""

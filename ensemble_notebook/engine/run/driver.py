@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -76,7 +75,7 @@ class Driver:
         self._caller = FunctionCaller()
         self.result = RunResult()
         self._spans = RunSpans(spec, stream, around)
-        exit_early = functools.partial(self.close, ExitReason.USER_EXIT_EARLY)
+        act, advance = self._act, self._advance  # bound once: the rows of a map have thousands of drivers
         self._runner = TaskRunner(
             spec,
             source,
@@ -84,12 +83,12 @@ class Driver:
             clock,
             draw,
             self._spans.run,
-            exit_early=exit_early,
-            item_places=ItemPlaces(functools.partial(self._act, self._advance), self._act),
+            exit_early=self._exit_early,
+            item_places=ItemPlaces(act, advance),
             parent=parent,
             kept_tasks=kept_tasks,
         )
-        self._node_tasks = NodeTasks(self._act, self._runner.as_parent)
+        self._node_tasks = NodeTasks(act, self._runner.as_parent)
         self._executor = CommandExecutor(
             spec,
             stream,
@@ -98,7 +97,7 @@ class Driver:
             self._caller,
             self.result,
             self._node_tasks,
-            advance=self._advance,
+            advance=advance,
             close=self.close,
         )
         self._stream = stream
@@ -110,7 +109,6 @@ class Driver:
         self._is_finished = False
         self._fault: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._stop_with_parent = functools.partial(call_on_loop, self._loop, self.stop, ExitReason.INTERRUPTED)
 
     async def run(self) -> RunResult:
         """Drive the run to its end. A cancelled `run` stops the tasks first, then lets the cancellation through.
@@ -170,6 +168,12 @@ class Driver:
         self._act(self._executor.leave_uncancelled)
         self._conclude()
 
+    def _exit_early(self) -> None:
+        self.close(ExitReason.USER_EXIT_EARLY)
+
+    def _stop_with_parent(self) -> None:
+        call_on_loop(self._loop, self.stop, ExitReason.INTERRUPTED)
+
     def _request_stop(self, reason: ExitReason) -> None:
         self._is_stopping = True
         self.result.exit_reason = reason
@@ -204,7 +208,7 @@ class Driver:
         self._scheduler.release()
         self._executor.release()
         self._runner.release()
-        del self._executor, self._runner, self._node_tasks, self._stop_with_parent
+        del self._executor, self._runner, self._node_tasks
 
     def _advance(self, scheduler_input: SchedulerInput) -> None:
         if self._is_released:  # an item that was left to itself has ended after all

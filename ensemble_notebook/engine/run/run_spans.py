@@ -28,7 +28,7 @@ class RunSpans:
         self._spec = spec
         self._stream = stream
         self.run = SpanEmitter(stream, stream.run_id, timer=GroupTimer(stream.offset_s, around))
-        self.phases = [self._make_phase_span(phase.name) for phase in spec.graph.phases]
+        self.phases = tuple([self._make_phase_span(phase.name) for phase in spec.graph.phases])
         self.tasks = [self._make_task_span(node) for node in spec.graph.tasks]
 
     def emit_run_started(self) -> None:

@@ -67,6 +67,8 @@ STOPPED: Final = "not started: the run was stopped"
 UNMET: Final = "condition not met"
 
 _MAX_NAMED_NEEDS: Final = 3
+_NO_NODES: Final[frozenset[SchedulerNode]] = frozenset()
+_NO_CONDITIONS: Final[frozenset[int]] = frozenset()
 
 
 class Scheduler:
@@ -93,9 +95,9 @@ class Scheduler:
         self._root = nodes.root
         self._tasks = nodes.tasks
         self._phases = nodes.phases
-        self._left_out = frozenset(() if only is None else nodes.list_left_out(only.tasks))
+        self._left_out = _NO_NODES if only is None else frozenset(nodes.list_left_out(only.tasks))
         self._left_out_reason = "" if only is None else f"not needed for {only.name!r}, which alone was asked for"
-        self._met_conditions: set[int] = set()
+        self._met_conditions = _NO_CONDITIONS
         self._ready: deque[SchedulerNode] = deque()
         self._to_resolve: deque[tuple[SchedulerNode, NodeState, str]] = deque()
         self._running: dict[int, SchedulerNode] = {}
@@ -315,7 +317,7 @@ class Scheduler:
         body.failure_text = None
         hold_again(again)
         for node in again:
-            self._met_conditions.difference_update(node.own_conditions)
+            self._met_conditions = self._met_conditions.difference(node.own_conditions)
         self._commands.append(RetryPhase(phase.index, tuple(node.index for node in again)))
         self._open(again)
 

@@ -165,7 +165,7 @@ class NodeTable:
     def __init__(self, graph: Graph, strategy: ErrorStrategy) -> None:
         # Phases that don't depend on a failed one always go on (E26), whatever the strategy of the tasks is.
         self.root = NodeGroup(None, ErrorStrategy.CONTINUE_ON_ERROR if graph.phases else strategy)
-        self.phases = [SchedulerNode(phase.index, phase.name, self.root) for phase in graph.phases]
+        self.phases = tuple([SchedulerNode(phase.index, phase.name, self.root) for phase in graph.phases])
         for node in self.phases:
             node.body = NodeGroup(node, strategy)
         self.tasks: list[SchedulerNode] = []

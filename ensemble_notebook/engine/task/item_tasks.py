@@ -23,14 +23,18 @@ class ItemPlaces:
     """Gets places for the items of the tasks of one run.
 
     Args:
-        advance: tells the scheduler something, and ends the run where that fails.
         act: calls a function that moves the run on, and ends the run where that fails.
+        advance: tells the scheduler something.
     """
 
-    def __init__(self, advance: Callable[[SchedulerInput], None], act: Callable[..., None]) -> None:
-        self.advance = advance
+    def __init__(self, act: Callable[..., None], advance: Callable[[SchedulerInput], None]) -> None:
         self.act = act
+        self._advance = advance
         self._at_work: dict[int, ItemTasks] = {}
+
+    def advance(self, scheduler_input: SchedulerInput) -> None:
+        """Tell the scheduler something, and end the run where that fails."""
+        self.act(self._advance, scheduler_input)
 
     def enter(self, task: int, items: ItemTasks) -> None:
         """A task begins with its items."""

@@ -10,7 +10,6 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.templates import find_input_name
@@ -52,7 +51,7 @@ class TaskReuse:
         self._revisions = revisions
         self._is_reusing = spec.is_reusing
         self._only = spec.only
-        self._inputs = MappingProxyType(dict(spec.inputs))
+        self._inputs = spec.inputs
         self._conversations = spec.conversations
         self._made: dict[TaskNode, PendingKey] = {}
         self._made_for_first: dict[TaskNode, PendingKey] = {}

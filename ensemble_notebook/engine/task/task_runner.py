@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -98,14 +99,25 @@ class TaskRunner:
         self._gate = SendGate()
         self.reuse = TaskReuse(spec, kept_tasks, self.revisions)
         self.as_parent = _make_parent(spec, parent, source, kept_tasks)
-        self._broken_callables = BrokenCallables()
-        self._ensembles = EnsembleRunner(self._inputs, caller)
-        self._memory = TaskMemory(spec.memory, caller, self._broken_callables)
         self.review_queue = ReviewQueue(spec.review_handler, caller, exit_early, source)
         self._gates = TaskGates(self.review_queue, spec.review_policy)
         self.item_places = item_places
         self._for_each: ForEachRunner | None = None
         self._agents: TaskAgents | None = None
+
+    # What few runs need is made once it is: the rows of a map have thousands of runners.
+
+    @cached_property
+    def _broken_callables(self) -> BrokenCallables:
+        return BrokenCallables()
+
+    @cached_property
+    def _ensembles(self) -> EnsembleRunner:
+        return EnsembleRunner(self._inputs, self._caller)
+
+    @cached_property
+    def _memory(self) -> TaskMemory:
+        return TaskMemory(self._spec.memory, self._caller, self._broken_callables)
 
     def stop_requests(self) -> None:
         """Let no agent send anything any more, whatever its tools do with their cancellation (E66, E52)."""
