@@ -150,6 +150,20 @@ def test_the_runs_are_one_line_each_with_what_is_looked_for_first(remembered):
     assert list(table.columns[:6]) == ["name", "status", "start_time", "tasks_done", "tasks", "wall_ms"]
 
 
+@pytest.mark.parametrize("columns", [40, 80, 120, 200])
+def test_no_line_of_the_runs_is_longer_than_those_of_the_terminal(remembered, monkeypatch, columns):
+    table = remembered.run("%ensemble runs").result
+    every = repr(table).splitlines()[0].split()
+    monkeypatch.setenv("COLUMNS", str(columns))
+    heads, *lines = repr(table).splitlines()
+    assert max(map(len, (heads, *lines))) <= columns
+    assert heads.split() == every[: len(heads.split())]
+    left_out = " ".join(lines[2:])
+    for head in every[len(heads.split()) :]:
+        assert head in left_out
+    assert bool(left_out) == (columns < 120)
+
+
 def test_the_runs_are_a_dataframe_and_what_is_made_of_them_is_a_plain_one(remembered):
     table = remembered.run("%ensemble runs -n 1").result
     assert isinstance(table, pd.DataFrame)

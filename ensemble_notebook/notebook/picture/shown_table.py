@@ -5,6 +5,9 @@ The data has all columns, in their dtypes. What is made of it, by `head` or a qu
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -18,6 +21,8 @@ from ensemble_notebook.notebook.picture.static_picture import escape_text
 
 LONGEST: Final = 48
 """Characters of a cell that is shortened."""
+LONGEST_IN_A_NARROW_TERMINAL: Final = 20
+"""The same where the lines would be longer than those of the terminal."""
 
 _CELL: Final = "text-align:left;vertical-align:top;padding:1px 14px 1px 0;white-space:nowrap;border:0"
 _WRAPPED: Final = "text-align:left;vertical-align:top;padding:1px 14px 1px 0;border:0;min-width:12em"
@@ -51,10 +56,10 @@ class ShownColumn:
         style = _NUMBER if self.is_number else _WRAPPED if self.is_whole else _CELL
         return style + (_FAINT if self.is_faint else "")
 
-    def read(self, row: Row) -> str:
+    def read(self, row: Row, longest: int = LONGEST) -> str:
         """The text of a row, on one line."""
         text = " ".join(make_readable(self.write(row)).split())
-        return text if self.is_whole or len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        return text if self.is_whole or len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 class ShownTable(pd.DataFrame):
@@ -75,19 +80,29 @@ class ShownTable(pd.DataFrame):
         return pd.DataFrame
 
     def __repr__(self) -> str:
-        """Aligned lines below their heads."""
+        """Aligned lines below their heads; in a terminal no longer than its own, so that none of them wraps."""
         if not self._is_as_made:
             return repr(pd.DataFrame(self))
         if self.empty:
             return self.nothing
-        cells = [[each.head for each in self.shown], *self._read_cells()]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = []
-        for row in cells:
-            parts = zip(row, widths, self.shown, strict=True)
-            aligned = [text.rjust(width) if each.is_number else text.ljust(width) for text, width, each in parts]
-            lines.append("  ".join(aligned).rstrip())
-        return "\n".join([*lines, *self._say_rest()])
+        room = shutil.get_terminal_size((sys.maxsize, 0)).columns
+        columns = self._align_columns(LONGEST)
+        if _measure(columns) > room:
+            columns = self._align_columns(LONGEST_IN_A_NARROW_TERMINAL)
+        while len(columns) > 1 and _measure(columns) > room and not self.shown[len(columns) - 1].is_whole:
+            columns.pop()
+        lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+        missing = [each.head for each in self.shown[len(columns) :]]
+        return "\n".join([*lines, *self._say_rest(), *_say_missing(missing, room)])
+
+    def _align_columns(self, longest: int) -> list[list[str]]:
+        """The columns, their heads first, each with texts of one length."""
+        rows = [[each.head for each in self.shown], *self._read_cells(longest)]
+        aligned = []
+        for each, texts in zip(self.shown, zip(*rows, strict=True), strict=True):
+            width = max(map(len, texts))
+            aligned.append([text.rjust(width) if each.is_number else text.ljust(width) for text in texts])
+        return aligned
 
     def _repr_html_(self) -> str | None:
         """The same as a table."""
@@ -121,11 +136,22 @@ class ShownTable(pd.DataFrame):
         most = pd.get_option("display.max_rows")
         return len(self) if not most else min(most, len(self))
 
-    def _read_cells(self) -> list[list[str]]:
+    def _read_cells(self, longest: int = LONGEST) -> list[list[str]]:
         some = pd.DataFrame(self).iloc[: self._most].reset_index().astype(object)
         rows: list[dict[Hashable, Any]] = some.where(some.notna(), None).to_dict("records")
-        return [[each.read(row) for each in self.shown] for row in rows]
+        return [[each.read(row, longest) for each in self.shown] for row in rows]
 
     def _say_rest(self) -> list[str]:
         left = len(self) - self._most
         return [f"and {pluralize(left, 'more row')}, which this DataFrame has, too"] if left else []
+
+
+def _measure(columns: Sequence[Sequence[str]]) -> int:
+    """How long a line of these columns is."""
+    return sum(len(texts[0]) for texts in columns) + 2 * (len(columns) - 1)
+
+
+def _say_missing(heads: Sequence[str], room: int) -> list[str]:
+    """What a narrow terminal has no room for, on lines that it has room for."""
+    said = f"and {', '.join(heads)}, which a wider terminal shows"
+    return textwrap.wrap(said, room) if heads else []
