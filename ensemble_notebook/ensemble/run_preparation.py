@@ -128,6 +128,7 @@ class PreparedEnsemble:
         setting: of each run.
         source: where models come from.
         resumed_from: the run that is gone on with; None where none is.
+        is_map: whether its tasks are the rows of a map, each of which is a run with keys of its own for reuse.
 
     Attributes:
         graph: as declared.
@@ -139,9 +140,16 @@ class PreparedEnsemble:
     """
 
     def __init__(
-        self, ensemble: EnsembleDefinition, setting: RunSettings, source: ChatSource, resumed_from: str | None = None
+        self,
+        ensemble: EnsembleDefinition,
+        setting: RunSettings,
+        source: ChatSource,
+        resumed_from: str | None = None,
+        *,
+        is_map: bool = False,
     ) -> None:
         self._ensemble = ensemble
+        self._is_map = is_map
         self._setting = setting
         self._resumed_from = resumed_from
         self._path = _find_path(ensemble, find_parent_run())
@@ -297,6 +305,7 @@ class PreparedEnsemble:
         resolver, constraints = AgentResolver(written), self._ensemble.hierarchical_constraints
         graph = resolver.resolve_graph(self.graph)
         constraints = None if constraints is None else resolve_constraints(constraints, graph)
+        has_keys = self._keeps_tasks and not self._is_map
         text_filter = None
         if self._capture_mode is CaptureMode.METADATA:
             text_filter = TextFilter(self._warnings, {resolver.resolve(each).role: each.role for each in self._agents})
@@ -306,7 +315,7 @@ class PreparedEnsemble:
             agents=tuple(list_planned_agents(map(resolver.resolve, self._agents), graph)),
             warnings=(*find_resolved_role_warnings(graph), *_warn_of_tracing()),
             text_filter=text_filter,
-            task_keys=make_task_keys(self._ensemble, graph, constraints) if self._keeps_tasks else None,
+            task_keys=make_task_keys(self._ensemble, graph, constraints) if has_keys else None,
         )
 
 

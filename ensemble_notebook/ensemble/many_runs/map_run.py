@@ -24,7 +24,7 @@ from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableE
 from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
 from ensemble_notebook.ensemble.many_runs.map_result import MapResult, RowResult, Score
 from ensemble_notebook.ensemble.many_runs.pools import Pool, find_pool
-from ensemble_notebook.ensemble.many_runs.row_runs import LocalRows, ReviewLine, RowOutcome, RowRunner, new_run_id
+from ensemble_notebook.ensemble.many_runs.row_runs import LocalRows, ReviewLine, RowOutcome, RowRunner, make_run_ids
 from ensemble_notebook.ensemble.many_runs.rows import Row, Rows, check_columns, read_rows
 from ensemble_notebook.ensemble.many_runs.run_names import describe_row, name_runs
 from ensemble_notebook.ensemble.many_runs.variant import Variant
@@ -235,6 +235,7 @@ class _MapRun:
         self._runs = {each.name: each for each in _list_runs(checked, self._rows, hides_labels=hides_labels)}
         self._kept = _find_kept(self._runs.values(), map_settings.resume)
         self._outcomes: dict[str, RowOutcome] = {}
+        self._run_ids = make_run_ids()
 
     def make_handle(self) -> MapHandle:
         """Make the handle; it has no run if there are no rows to run."""
@@ -245,9 +246,9 @@ class _MapRun:
         outer = self._make_outer(to_run)
         settings = replace(self._settings, reuse=False, only=None)
         resumed_from = None if resumed is None else resumed.run.run_id
-        spec = PreparedEnsemble(outer, settings, self._source, resumed_from).make_spec({})
-        spec = replace(spec, task_keys=None, is_reusing=self._settings.reuse or spec.is_reusing)
-        run = RunHandle(outer, spec, self._source, SystemClock(), new_run_id(), self._settings, resumed)
+        spec = PreparedEnsemble(outer, settings, self._source, resumed_from, is_map=True).make_spec({})
+        spec = replace(spec, is_reusing=self._settings.reuse or spec.is_reusing)
+        run = RunHandle(outer, spec, self._source, SystemClock(), next(self._run_ids), self._settings, resumed)
         return MapHandle(run, self.make_result, self._ensemble.name)
 
     @property
@@ -260,7 +261,7 @@ class _MapRun:
         """The ensemble whose tasks are the rows."""
 
         async def run_row(given: TaskInput) -> str:
-            outcome = self._outcomes[given.name] = RowOutcome(new_run_id())
+            outcome = self._outcomes[given.name] = RowOutcome(next(self._run_ids))
             each = self._runs[given.name]
             return await each.variant.runner.run(each.row, outcome)
 

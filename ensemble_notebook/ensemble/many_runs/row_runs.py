@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.definitions.review import ReviewDecision, ReviewHandler, ReviewRequest
@@ -19,6 +19,9 @@ from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import BudgetExceededError, RunInterrupted
+
+_ID_BYTES: Final = 6
+_IDS_AT_A_TIME: Final = 256
 
 
 @dataclass(slots=True)
@@ -125,6 +128,8 @@ class ReviewLine:
         return ask
 
 
-def new_run_id() -> str:
-    """An id that no other run has."""
-    return uuid.uuid4().hex[:12]
+def make_run_ids() -> Iterator[str]:
+    """Make ids that no other run has, many at a time: while the system draws one, other threads take their turn."""
+    while True:
+        drawn = os.urandom(_ID_BYTES * _IDS_AT_A_TIME)
+        yield from (drawn[at : at + _ID_BYTES].hex() for at in range(0, len(drawn), _ID_BYTES))
