@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
+from ensemble_notebook.domain.definitions.enums import ErrorStrategy
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.models.langchain.script import Reply, ToolUse
@@ -123,3 +124,11 @@ def test_w22_a_run_has_its_own_name_else_its_variable_else_its_cell() -> None:
     assert name(plain, variable="report", cell="In[3]") == "report"
     assert name(plain, variable="_ensemble", cell="In[3]") == "In[3]"
     assert name(plain) is None
+
+
+def test_large_counts_are_grouped_in_all_their_parts() -> None:
+    made = EnsembleDefinition(
+        tasks=(*(task(f"work_{number}", handler=works(1)) for number in range(1000)), task("burn", handler=fails(2))),
+        error_strategy=ErrorStrategy.PARTIAL,
+    )
+    assert describe(run(made)).startswith("1,000 of 1,001 tasks in ")

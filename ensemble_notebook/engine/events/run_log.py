@@ -160,7 +160,7 @@ class RunLogger:
 
     def _describe_totals(self) -> str:
         ends = Counter(self._ends.values())
-        parts = [f"{ends['completed']} of {pluralize(len(self._indices), 'task')} completed"]
+        parts = [f"{ends['completed']:,} of {pluralize(len(self._indices), 'task')} completed"]
         parts += [f"{ends[word]} {word}" for word in ("failed", "skipped", "cancelled") if ends[word]]
         if self._request_count:
             known = "" if self._is_usage_known else "at least "

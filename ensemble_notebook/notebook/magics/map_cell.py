@@ -87,7 +87,7 @@ class ManyRuns:
         variants = f"{pluralize(len(self._changes), 'variant')}"
         count = len(self._rows.rows) * max(1, len(self._changes))
         left = sum(len(rows.rows) for rows in self._to_run)
-        runs = pluralize(count, "run") if left == count else f"{left} of {pluralize(count, 'run')}"
+        runs = pluralize(count, "run") if left == count else f"{left:,} of {pluralize(count, 'run')}"
         if self._variable is None:
             return f"{runs}, one for each of {variants}"
         rows = f"one for each row of {self._variable}"

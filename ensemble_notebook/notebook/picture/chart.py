@@ -191,7 +191,7 @@ def _list_facts(run: Mapping[str, Any]) -> Iterable[str]:
     if run.get("name"):
         yield run["name"]
     yield format_duration(float(run.get("elapsed_ms") or 0))
-    yield f"{run['tasks_done']}/{pluralize(run['tasks_total'], 'task')}"
+    yield f"{run['tasks_done']:,}/{pluralize(run['tasks_total'], 'task')}"
     if calls := run["llm_call_count"]:
         used = (run.get("input_tokens") or 0) + (run.get("output_tokens") or 0)
         if used or run["tokens_complete"]:

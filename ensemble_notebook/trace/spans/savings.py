@@ -44,4 +44,4 @@ class Savings:
         parts += [format_duration(self.ms)] if self.ms >= 1 else []
         told = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
         saved = f": {told} saved" if told else ""
-        return f"{self.task_count} of {pluralize(tasks, 'task')} reused{saved}"
+        return f"{self.task_count:,} of {pluralize(tasks, 'task')} reused{saved}"

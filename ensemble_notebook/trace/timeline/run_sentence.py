@@ -77,8 +77,8 @@ def _count_done(fold: TraceFold, tasks: list[Span], how: str) -> str:
     """How many of the tasks completed, and what became of the others."""
     counts = fold.tree.task_counts
     done = counts[SpanStatus.OK]
-    said = pluralize(done, "task") if done == len(tasks) else f"{done} of {pluralize(len(tasks), 'task')}"
-    left = [f"{counts[status]} {word}" for status, word in _LEFT.items() if counts[status]]
+    said = pluralize(done, "task") if done == len(tasks) else f"{done:,} of {pluralize(len(tasks), 'task')}"
+    left = [f"{counts[status]:,} {word}" for status, word in _LEFT.items() if counts[status]]
     return ", ".join([f"{said} {how}", *left])
 
 

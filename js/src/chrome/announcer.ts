@@ -2,7 +2,7 @@
 // (W10). Pure: from two states of the run to a sentence or none.
 
 import type { Run } from "../wire/rows";
-import { formatDuration, pluralize } from "../wording/numbers";
+import { formatDuration, formatExactCount, pluralize } from "../wording/numbers";
 
 const APART_MS = 5000;
 
@@ -48,5 +48,5 @@ function describeProgress(before: Run | null, run: Run): string | null {
   if (before?.run_id !== run.run_id || before.status !== run.status) return `${run.name} is running.`;
   if (before.tasks_done === run.tasks_done && before.tasks_skipped === run.tasks_skipped) return null;
   const now = run.active.map((span) => span.name).slice(0, 3).join(", ");
-  return `${run.tasks_done} of ${pluralize(run.tasks_total, "task")} done${now ? `; now ${now}` : ""}.`;
+  return `${formatExactCount(run.tasks_done)} of ${pluralize(run.tasks_total, "task")} done${now ? `; now ${now}` : ""}.`;
 }
