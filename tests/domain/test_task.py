@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from langchain_core.tools import tool
 
 from ensemble_notebook.domain.definitions.agent import Agent
+from ensemble_notebook.domain.definitions.arity import find_other_signature
 from ensemble_notebook.domain.definitions.limits import RateLimit
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
@@ -147,3 +151,47 @@ def test_a_rate_needs_a_model_e37() -> None:
     assert Task.of("Write", rate_limit=limit).rate_limit is limit
     assert refusal(rate_limit=1) == "Task rate_limit must be a RateLimit, got int."
     assert refusal(handler=len, rate_limit=limit).startswith("A task has a handler or rate_limit, not both")
+
+
+def _calls_with_one(function: Callable[..., Any]) -> bool:
+    try:
+        function("it")
+    except TypeError:
+        return False
+    return True
+
+
+def _told_otherwise() -> None:
+    """Takes nothing, and says that it takes one."""
+
+
+vars(_told_otherwise)["__signature__"] = inspect.signature(lambda given: given)
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "()": lambda: None,
+    "(a)": lambda a: a,
+    "(a=1)": lambda a=1: a,
+    "(a, /)": lambda a, /: a,
+    "(a, b)": lambda a, b: (a, b),
+    "(a, b=1)": lambda a, b=1: (a, b),
+    "(*a)": lambda *a: a,
+    "(a, *b)": lambda a, *b: (a, b),
+    "(**a)": lambda **a: a,
+    "(*, a)": lambda *, a: a,
+    "(*, a=1)": lambda *, a=1: a,
+    "(a, *, b)": lambda a, *, b: (a, b),
+    "(a, *, b=1)": lambda a, *, b=1: (a, b),
+    "partial": functools.partial(lambda a, b: (a, b), 1),
+    "of a class": str.upper,
+    "of an object": "".join,
+}
+
+
+@pytest.mark.parametrize("function", _FUNCTIONS.values(), ids=_FUNCTIONS)
+def test_a_handler_is_what_can_be_called_with_one_argument(function: Callable[..., Any]) -> None:
+    assert (find_other_signature(function) is None) is _calls_with_one(function)
+
+
+def test_a_handler_may_tell_its_signature_itself() -> None:
+    assert find_other_signature(_told_otherwise) is None

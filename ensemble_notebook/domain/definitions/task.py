@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack, cast, overload
 
 from ensemble_notebook.domain.definitions.agent import Agent, Llm, check_tools, find_llm_fault
+from ensemble_notebook.domain.definitions.arity import find_other_signature
 from ensemble_notebook.domain.definitions.condition import Condition, ConditionSource, normalize_conditions
 from ensemble_notebook.domain.definitions.definition import Converted, converted, definition, shown
 from ensemble_notebook.domain.definitions.enums import ReuseMode, ReuseModeName, ReviewTiming
@@ -365,15 +365,9 @@ class Task(ConditionSource):
                 raise self._refuse(name, message)
 
     def _check_arity(self, handler: Any) -> None:
-        try:
-            signature = inspect.signature(handler)
-        except (TypeError, ValueError):
-            return  # Some builtins don't tell.
-        try:
-            signature.bind(None)
-        except TypeError:
-            message = f"Task handler must take one argument, a TaskInput; this one takes {signature}."
-            raise self._refuse("handler", message) from None
+        if (other := find_other_signature(handler)) is not None:
+            message = f"Task handler must take one argument, a TaskInput; this one takes {other}."
+            raise self._refuse("handler", message)
 
     def _check_handler_tool(self) -> None:
         kind, names = type(self.handler).__name__, list_tool_names(self.handler)

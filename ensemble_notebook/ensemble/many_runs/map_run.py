@@ -225,14 +225,14 @@ class _MapRun:
             for each in variants or [Variant(None, ensemble, {})]
         ]
         self._capture_mode = checked[0].prepared.capture_mode
-        hides_labels = self._capture_mode is CaptureMode.METADATA
-        self._rows = rows if isinstance(rows, Rows) else read_rows(rows, hides_labels=hides_labels)
+        self._hides_rows = self._capture_mode is CaptureMode.METADATA
+        self._rows = rows if isinstance(rows, Rows) else read_rows(rows, hides_labels=self._hides_rows)
         problems = chain.from_iterable(each.find_problems(self._rows) for each in checked)
         if told := list(islice(problems, _MOST_PROBLEMS)):
             raise ValidationError(told)
         fields = checked[0].list_fields()
         self._fields = fields if all(each.list_fields() == fields for each in checked) else {}
-        self._runs = {each.name: each for each in _list_runs(checked, self._rows, hides_labels=hides_labels)}
+        self._runs = {each.name: each for each in _list_runs(checked, self._rows, hides_labels=self._hides_rows)}
         self._kept = _find_kept(self._runs.values(), map_settings.resume)
         self._outcomes: dict[str, RowOutcome] = {}
         self._run_ids = make_run_ids()
@@ -267,7 +267,7 @@ class _MapRun:
 
         tasks = [
             Task(
-                description=escape_variables(describe_row(each.row) or each.name),
+                description=self._describe(each),
                 expected_output=_ROW_ROLE,
                 name=each.name,
                 handler=run_row,
@@ -293,6 +293,10 @@ class _MapRun:
             review_policy=ReviewPolicy.NEVER,
             inputs={},
         )
+
+    def _describe(self, run: _RowRun) -> str:
+        """What a row is about, for views; where they are to tell no text, it is not even written (T6a)."""
+        return escape_variables(("" if self._hides_rows else describe_row(run.row)) or run.name)
 
     def make_result(self, output: EnsembleOutput | None) -> MapResult:
         """Make the result, complete or up to where the run has got."""
