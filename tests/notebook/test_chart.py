@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ExitReason
 from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.definitions.review import ReviewDecision
@@ -16,6 +17,7 @@ from ensemble_notebook.notebook.picture.static_picture import render_chart_html,
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.timeline.timeline_messages import TimelineMessages
+from tests.support.drive import drive, drive_nested, fails, task
 from tests.support.stream import streams
 
 
@@ -342,3 +344,17 @@ def test_every_end_has_a_title_and_a_mark(reason, title):
     assert render_chart_text(chart).startswith(f"⚠ {title} · ")
     assert render_chart_html(chart)
     assert draw_chart(chart)
+
+
+@pytest.mark.parametrize("is_passed_on", [True, False])
+def test_an_error_that_a_nested_run_passed_on_is_told_where_it_arose(is_passed_on):
+    nested = EnsembleDefinition(tasks=(task("inner", handler=fails(1)),))
+
+    async def handle(given):
+        result = await drive_nested(nested, "inner-run")
+        raise result.error if is_passed_on else LookupError("there is nothing to read")
+
+    _, events = drive(EnsembleDefinition(tasks=(task("outer", handler=handle),)))
+    told = notes(charted(events))
+    assert told.pop("inner") == ("ValueError: inner is broken",)
+    assert told == ({} if is_passed_on else {"outer": ("LookupError: there is nothing to read",)})

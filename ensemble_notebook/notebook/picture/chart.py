@@ -14,7 +14,13 @@ from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedTask
 from ensemble_notebook.domain.wording import format_count, format_duration, format_money, format_percent, pluralize
 from ensemble_notebook.notebook.picture.bars import GLYPHS, MARKS_OF_PARTS, BarPiece, draw_level_bar
-from ensemble_notebook.notebook.picture.chart_lines import ChartLine, Place, find_places, make_chart_line
+from ensemble_notebook.notebook.picture.chart_lines import (
+    ChartLine,
+    Place,
+    find_places,
+    find_told_below,
+    make_chart_line,
+)
 
 ReadRows = Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]]
 L = TypeVar("L", Place, ChartLine)
@@ -84,6 +90,7 @@ def make_chart(snapshot: Mapping[str, Any], read_rows: ReadRows | None = None) -
     shown, left_out = _choose(places)
     if read_rows is not None:
         shown = _complete(shown, read_rows)
+    told_below = find_told_below(shown)
     return _fit_chart(
         status=run["status"],
         title=_describe_status(run),
@@ -91,7 +98,7 @@ def make_chart(snapshot: Mapping[str, Any], read_rows: ReadRows | None = None) -
         sentence=run.get("sentence") or "",
         axis=("0 s", format_duration(end)),
         heads=("time", "tokens", "cost"),
-        lines=[make_chart_line(place, end, run["currency"]) for place in shown],
+        lines=[make_chart_line(place, end, run["currency"], told_below) for place in shown],
         notes=[*_describe_failure(run, places), *run["warnings"], *filter(None, [run.get("note")]), *left_out],
     )
 

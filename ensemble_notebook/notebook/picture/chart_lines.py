@@ -5,7 +5,7 @@ Pure, like the chart that they are put together to.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -123,19 +123,39 @@ def find_places(rows: Sequence[Row]) -> Iterable[Place]:
     yield from (Place(row) for row in rows if row.get("wait_kind") == STARTUP)
 
 
-def make_chart_line(place: Place, end: float, currency: str) -> ChartLine:
+def find_told_below(places: Iterable[Place]) -> frozenset[str]:
+    """The ids of those with an error that a line below them tells, of what was done for them: it is told once, there.
+
+    Args:
+        places: those that are shown, in their order; their rows are whole.
+    """
+    found: set[str] = set()
+    around: list[Place] = []
+    for place in places:
+        while around and around[-1].depth >= place.depth:
+            around.pop()
+        message = place.row.get("error_message")
+        if message:
+            found |= {each.row["span_id"] for each in around if message in (each.row.get("error_message") or "")}
+        around.append(place)
+    return frozenset(found)
+
+
+def make_chart_line(place: Place, end: float, currency: str, told_below: Container[str] = ()) -> ChartLine:
     """Draw a line.
 
     Args:
         place: its rows are whole.
         end: of the time axis, in milliseconds.
         currency: of costs that don't say theirs.
+        told_below: see `find_told_below`.
     """
     if place.is_phase:
         return replace(_make_phase_line(place.row, end), depth=place.depth)
     if place.row["kind"] not in _LINES:
         return _make_startup_line(place.row, end)
-    line = _make_task_line(place.row, place.parts, end, currency)
+    row = {**place.row, "error_type": None} if place.row["span_id"] in told_below else place.row
+    line = _make_task_line(row, place.parts, end, currency)
     return replace(line, depth=place.depth, is_worker=place.is_worker)
 
 
