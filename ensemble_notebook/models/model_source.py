@@ -176,7 +176,7 @@ class ModelSource:
 
 
 def _make_echo_model() -> Any:
-    from ensemble_notebook.models.langchain.scripted_model import make_echo_model
+    from ensemble_notebook.models.langchain.echo_model import make_echo_model
 
     return make_echo_model()
 

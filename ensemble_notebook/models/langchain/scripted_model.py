@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from langchain_core.outputs import ChatGenerationChunk, ChatResult
     from langchain_core.runnables import Runnable
 
-_MAX_ECHOED_CHARACTERS: Final = 400
 # One for all models: a lock of its own would be lost when LangChain copies a model.
 _script_lock: Final = threading.Lock()
 
@@ -180,17 +179,6 @@ class ScriptedChatModel(BaseChatModel):
             raise LookupError(f"The script has {pluralize(len(entries), 'answer')} here, and the conversation went on.")
         self._positions[conversation] = position + 1
         return entries[position]
-
-
-def make_echo_model() -> ScriptedChatModel:
-    """Make what the spec ``scripted`` stands for: an answer to everything, which says that nobody thought about it."""
-    return ScriptedChatModel(default=_echo)
-
-
-def _echo(messages: Sequence[BaseMessage]) -> str:
-    text = extract_text(messages[-1].content).strip()
-    excerpt = text if len(text) <= _MAX_ECHOED_CHARACTERS else text[:_MAX_ECHOED_CHARACTERS] + " ..."
-    return f"[scripted: no model was asked] {excerpt}"
 
 
 def _join_prompts(messages: Sequence[BaseMessage]) -> str:
