@@ -137,6 +137,11 @@ def parse_options(line: str) -> Options:
     return check_replay(Options(**vars(found)))
 
 
+def list_options() -> Mapping[str, bool]:
+    """List the options as they are written, and whether each takes a value."""
+    return {name: each.nargs != 0 for each in _make_parser()._actions for name in each.option_strings}
+
+
 def check_replay(options: Options) -> Options:
     """Give back options whose parts fit together.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from ensemble_notebook.notebook.magics.cell_help import begin_help, end_help
 from ensemble_notebook.notebook.magics.ensemble_magics import EnsembleMagics
 from ensemble_notebook.notebook.magics.line_commands import complete_line
 
@@ -23,6 +24,7 @@ def load(shell: InteractiveShell) -> None:
         magics.begin_warm_up()
         shell.input_transformers_cleanup.extend((add_missing_body, ask_for_help))
         shell.strdispatchers["complete_command"].add_s(_LINE_MAGIC, complete_ensemble)
+        begin_help(shell)
         if getattr(shell, "kernel", None) is not None:
             from ensemble_notebook.notebook.live.page_channel import begin_page_channels
 
@@ -56,6 +58,7 @@ def unload(shell: InteractiveShell) -> None:
     from ensemble_notebook.notebook.live.page_channel import end_page_channels
 
     end_page_channels(shell)
+    end_help(shell)
     configurables: list[Any] = shell.configurables
     transformers = shell.input_transformers_cleanup
     ours = {each.__qualname__ for each in (add_missing_body, ask_for_help)}
