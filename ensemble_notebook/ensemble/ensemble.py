@@ -310,7 +310,8 @@ class Ensemble(PlannableEnsemble):
             concurrency: the most rows that run at the same time; None: 10, or twice the number of the executor's
                 workers.
             executor: a `concurrent.futures` executor or a Dask distributed ``Client`` that runs the rows; None: this
-                process. Functions defined in cells are sent along; models must be given as specs.
+                process. Functions defined in cells are sent along; models must be given as specs. An interrupt stops
+                the rows there; on an executor of another class, only if its workers see the files of this machine.
             resume: a `MapResult`, whose completed rows are taken over where label and values are equal, so that only
                 missing and failed rows run; or an earlier map, as in `run`, whose finished tasks are not done again.
             timeout: seconds for the whole map.

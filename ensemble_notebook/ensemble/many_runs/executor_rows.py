@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
@@ -14,6 +17,7 @@ from ensemble_notebook.domain.planning.ensemble_texts import list_tasks
 from ensemble_notebook.domain.planning.known_items import list_known_items
 from ensemble_notebook.engine.events.nested_events import CallingSpan, NestedEvents, find_calling_span
 from ensemble_notebook.engine.limits.parent_run import find_parent_run
+from ensemble_notebook.engine.threads.cross_thread_event import CrossThreadEvent
 from ensemble_notebook.ensemble.cost_estimation import estimate
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.grants import Grant, reserve_grant
@@ -21,13 +25,22 @@ from ensemble_notebook.ensemble.many_runs.pools import Pool
 from ensemble_notebook.ensemble.many_runs.row_runs import RowOutcome
 from ensemble_notebook.ensemble.many_runs.rows import Row
 from ensemble_notebook.ensemble.many_runs.serialization import pack, pack_ensemble, unpack
-from ensemble_notebook.ensemble.many_runs.worker import GrantUsedError, RowReport, RowRequest, run_row, withhold_texts
+from ensemble_notebook.ensemble.many_runs.worker import (
+    GrantUsedError,
+    Reply,
+    RowReport,
+    RowRequest,
+    run_row,
+    withhold_texts,
+)
 from ensemble_notebook.ensemble.run_checks import make_pricing
 from ensemble_notebook.ensemble.run_inputs import write_inputs
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble
 from ensemble_notebook.errors import EnsembleError, Problem, ValidationError
 
 _MOST_STARTS: Final = 3
+_STOP_LIMIT_S: Final = 0.4
+"""How long a stopped row is waited for: less than until a task is left to itself."""
 
 
 class LostRowError(EnsembleError, RuntimeError):
@@ -87,6 +100,9 @@ class ExecutorRows:
                 "The row used up what it was granted of the budget: its estimate, or what was left."
             )
         if report.status is RunStatus.INTERRUPTED:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise asyncio.CancelledError
             outcome.error = LostRowError("Its worker was interrupted.")
         if outcome.error is not None:
             raise outcome.error
@@ -96,10 +112,11 @@ class ExecutorRows:
         """Submit the row; submit it again if its worker died and may have spent the grant."""
         parent = find_parent_run()
         accounts = () if parent is None else parent.accounts
-        for start in range(_MOST_STARTS):
+        for _ in range(_MOST_STARTS):
             grant = await reserve_grant(accounts, self._estimate(values)) if accounts else None
             request = RowRequest(
-                run_id=run_id if start == 0 else f"{run_id}-{start}",
+                run_id=run_id,
+                stop=self._pool.stop_name,
                 values=values,
                 only=self._only,
                 grant=None if grant is None else grant.budget,
@@ -111,25 +128,62 @@ class ExecutorRows:
         raise LostRowError(f"The row was started {_MOST_STARTS} times, and its worker died each time.")
 
     async def _ask(self, request: RowRequest, grant: Grant | None) -> RowReport:
-        report: RowReport | None = None
+        call = self._submit(request, grant)
         try:
-            report = unpack(await self._pool.submit(run_row, self._packed, pack(request)))
-            assert isinstance(report, RowReport)
-            withhold_texts(report)
-            return report
-        except (asyncio.CancelledError, GrantUsedError):
+            await _wait_for(call)
+        except asyncio.CancelledError:
+            self._pool.stop()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_LIMIT_S):
+                    await _wait_for(call)
+            if not call.done() or call.cancelled() or call.exception() is not None:
+                raise
+        try:
+            report = unpack(call.result().report)
+        except GrantUsedError:
             raise
-        except Exception as error:
+        except BaseException as error:  # such as the KeyboardInterrupt of a worker
             raise LostRowError(f"The row did not come back from its worker: {type(error).__name__}: {error}") from error
-        finally:
-            if grant is not None:  # nobody knows what a row took that does not come back
-                grant.settle(None if report is None or report.output is None else report.output.metrics)
+        assert isinstance(report, RowReport)
+        withhold_texts(report)
+        return report
+
+    def _submit(self, request: RowRequest, grant: Grant | None) -> Future[Reply]:
+        """Send the row. Its grant is settled when it is back, whoever waits for it then.
+
+        Raises:
+            LostRowError: it can't be sent.
+        """
+        try:
+            call = self._pool.submit(run_row, self._packed, pack(request))
+        except Exception as error:
+            if grant is not None:
+                grant.withdraw()
+            raise LostRowError(f"The row could not be sent: {type(error).__name__}: {error}") from error
+        if grant is not None:
+            call.add_done_callback(partial(_settle, grant, knows_beginnings=self._pool.knows_beginnings))
+        return call
 
     def _estimate(self, values: Mapping[str, Any]) -> CostEstimate:
         graph = self._prepared.graph
         written, _ = write_inputs(self._prepared.texts, values)
         items = list_known_items(graph, values)
         return estimate(self._ensemble, graph, written, make_pricing(self._ensemble), datetime.now(UTC), items)
+
+
+def _settle(grant: Grant, call: Future[Reply], *, knows_beginnings: bool) -> None:
+    if call.cancelled() and knows_beginnings:
+        grant.withdraw()
+    elif call.cancelled() or call.exception() is not None:
+        grant.settle(None)  # nobody knows what a row took that does not come back
+    else:
+        grant.settle(call.result().spent)
+
+
+async def _wait_for(call: Future[Any]) -> None:
+    back = CrossThreadEvent()
+    call.add_done_callback(lambda _: back.set())
+    await back
 
 
 def _refuse_what_stays(ensemble: RunnableEnsemble) -> None:

@@ -1,7 +1,8 @@
 """Grants: the part of a budget that a row takes along to another process, where it can't spend more (E36).
 
-A grant is reserved before the row is sent, and settled with what it took when it comes back. If nothing comes back, the
-whole grant stays booked, so the budget is never exceeded, whatever happens to the worker.
+A grant is reserved before the row is sent, and settled with what it took when it comes back, be that after the end of
+the map. If nothing comes back, the whole grant stays booked, so the budget is never exceeded, whatever happens to the
+worker.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
-from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.engine.limits.budget_account import BudgetAccount
 from ensemble_notebook.engine.limits.budget_ledger import Reservation, ReservationState
 from ensemble_notebook.errors import BudgetExceededError
@@ -46,14 +46,13 @@ class Grant:
     budget: Budget
     _held: Sequence[tuple[BudgetAccount, GrantReservation]]
 
-    def settle(self, metrics: Metrics | None) -> None:
+    def settle(self, taken: Spending | None) -> None:
         """Book what the row took. With None, which means unknown, the whole grant stays booked."""
-        taken = None if metrics is None else _read_spending(metrics)
         for account, reservation in self._held:
             account.settle(reservation, taken)
 
     def withdraw(self) -> None:
-        """Release the reservation of a row that was not sent."""
+        """Release the reservation of a row that was not sent, or not begun."""
         for account, reservation in self._held:
             account.withdraw(reservation)
 
@@ -140,9 +139,3 @@ def _read_estimate(estimate: CostEstimate, *, is_high: bool) -> Spending:
 
     cost = Decimal(0) if estimate.cost is None else end(estimate.cost)
     return Spending(cost=cost, tokens=end(estimate.total_tokens), llm_calls=end(estimate.llm_calls))
-
-
-def _read_spending(metrics: Metrics) -> Spending | None:
-    if not metrics.tokens_complete or metrics.total_tokens is None:
-        return None
-    return Spending(cost=metrics.cost or Decimal(0), tokens=metrics.total_tokens, llm_calls=metrics.llm_attempt_count)

@@ -1,4 +1,4 @@
-"""The code that runs in a worker: one row, from bytes to bytes. Knows nothing of the map."""
+"""The code that runs in a worker: one row, from bytes to bytes. Knows nothing of the map but how it tells its stop."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
-from ensemble_notebook.domain.definitions.limits import Budget
+from ensemble_notebook.domain.definitions.limits import Budget, Spending
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.engine.limits.budget_account import open_account
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
+from ensemble_notebook.ensemble.interrupt_guard import InterruptGuard
 from ensemble_notebook.ensemble.many_runs.serialization import pack, unpack
 from ensemble_notebook.ensemble.run_handle import RunHandle
 from ensemble_notebook.ensemble.run_preparation import PreparedEnsemble, make_source
@@ -21,6 +24,7 @@ from ensemble_notebook.errors import EnsembleError, RunInterrupted
 from ensemble_notebook.errors.pickling import set_state
 
 _ENSEMBLES: Final = 8
+_stops_heard: Final[set[str]] = set()
 
 
 class GrantUsedError(EnsembleError, RuntimeError):
@@ -33,12 +37,14 @@ class RowRequest:
 
     Attributes:
         run_id: of its run.
+        stop: the name of the map's stop: of a file that is there from then on, or of an event of Dask.
         values: of all template variables.
         only: name of the only task to run; None: all.
         grant: what it may spend; None: no limit.
     """
 
     run_id: str
+    stop: str
     values: Mapping[str, Any]
     only: str | None = None
     grant: Budget | None = None
@@ -63,6 +69,19 @@ class RowReport:
     declared_roles: Sequence[str | None] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a worker sends back.
+
+    Attributes:
+        report: a packed `RowReport`; a failure of the run is in it.
+        spent: what was taken of the grant, with the worst case of requests whose usage never arrived.
+    """
+
+    report: bytes
+    spent: Spending
+
+
 def release_texts(report: RowReport) -> RowReport:
     """Let the texts of a run that keeps none go home: task outputs are live there (T6a)."""
     outputs = list(_list_outputs(report))
@@ -84,38 +103,56 @@ def _list_outputs(report: RowReport) -> Iterator[TaskOutput]:
         yield from each.item_outputs
 
 
-def run_row(ensemble: bytes, request: bytes) -> bytes:
+def name_start(key: str) -> str:
+    """The name of the event of Dask that is set before the row with this key is begun."""
+    return f"ensemble-start-{key}"
+
+
+def hear_stop(stop: str) -> None:
+    """Rows of this map that run in this process are to stop. Called by Dask while they run."""
+    _stops_heard.add(stop)
+
+
+def run_row(ensemble: bytes, request: bytes) -> Reply:
     """Run one row. The process may have run other rows of the same ensemble.
 
     Args:
         ensemble: from `pack_ensemble`.
         request: a packed `RowRequest`.
 
-    Returns:
-        A packed `RowReport`; a failure of the run is in it.
-
     Raises:
         GrantUsedError: another worker has begun with this grant.
         Exception: the worker lacks something that is needed to unpickle the ensemble.
     """
     asked: RowRequest = unpack(request)
-    if asked.grant is not None:
-        _claim(asked.run_id)
-    return pack(release_texts(_run(ensemble, asked)))
+    _claim(asked)
+    grant = None if asked.grant is None else asked.grant.shared()  # so that its account can be read
+    with InterruptGuard() as guard:  # Ctrl-C and Jupyter's interrupt reach the processes of an executor, too
+        report = _run(ensemble, asked, grant, guard)
+    account = None if grant is None else open_account(grant)
+    return Reply(pack(release_texts(report)), Spending() if account is None else account.booked + account.held)
 
 
-def _run(ensemble: bytes, asked: RowRequest) -> RowReport:
+def _run(ensemble: bytes, asked: RowRequest, grant: Budget | None, guard: InterruptGuard) -> RowReport:
+    if _is_stopped(asked.stop):
+        return RowReport(status=RunStatus.INTERRUPTED)
     setting = RunSettings(only=asked.only, is_row=True)
     try:
         definition, prepared = _prepare(ensemble, asked.only)
-        spec = replace(prepared.make_spec(asked.values), budget=asked.grant)
+        spec = replace(prepared.make_spec(asked.values), budget=grant)
         source = make_source(setting)
     except EnsembleError as error:
         return RowReport(status=RunStatus.FAILED, error=error)
     handle = RunHandle(definition, spec, source, SystemClock(), asked.run_id, setting)
+
+    def look() -> None:
+        if _is_stopped(asked.stop):
+            handle.cancel()
+
     handle.begin()
+    guard.call(handle.cancel)
     try:
-        output = handle.result()
+        output = handle.result(while_waiting=look)
     except (RunInterrupted, KeyboardInterrupt):
         return RowReport(status=RunStatus.INTERRUPTED, output=handle.output)
     except Exception as error:  # noqa: BLE001 - whatever the run raises goes home with its output
@@ -132,21 +169,31 @@ def _prepare(ensemble: bytes, only: str | None) -> tuple[RunnableEnsemble, Prepa
     return definition, PreparedEnsemble(definition, setting, make_source(setting))
 
 
-def _claim(grant: str) -> None:
-    """Mark a grant as used; it is good for one start. Dask resubmits a task by itself if its worker dies.
+def _is_stopped(stop: str) -> bool:
+    return stop in _stops_heard or Path(stop).exists()
+
+
+def _claim(asked: RowRequest) -> None:
+    """Tell Dask's scheduler that the row begins, then ask it for a stop; the map asks in the opposite order.
+
+    So either this start is seen there, or the stop here. A grant is good for one start, and Dask resubmits a task by
+    itself if its worker dies.
 
     Raises:
-        GrantUsedError: it has been used.
+        GrantUsedError: the grant has been used.
     """
     if "distributed" not in sys.modules:
         return
     distributed: Any = sys.modules["distributed"]
 
     try:
-        client = distributed.get_client()
+        worker = distributed.get_worker()
     except ValueError:  # no worker of Dask
         return
-    mark = distributed.Event(f"ensemble-grant-{grant}", client=client)
-    if mark.is_set():
+    client = distributed.get_client()
+    start = distributed.Event(name_start(worker.get_current_task()), client=client)
+    if asked.grant is not None and start.is_set():
         raise GrantUsedError("The worker that had this row is gone, with the grant that it had for it.")
-    mark.set()
+    start.set()
+    if distributed.Event(asked.stop, client=client).is_set():
+        hear_stop(asked.stop)
