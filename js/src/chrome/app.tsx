@@ -1,7 +1,7 @@
 // One view in the page: puts status line, gutter, canvas and drawer together and wires them to a store. Everything it
 // starts ends with its signal.
 
-import { effect, signal, type Signal } from "@preact/signals";
+import { computed, effect, signal, type Signal } from "@preact/signals";
 import { render } from "preact";
 import { focusOnceShown, holdFocus, isForPage, isTextField, keepKeys, leave, rememberFocus, takeFocusOnPress } from "../input/focus";
 import { handleKey, type PageAround } from "../input/keys";
@@ -61,10 +61,11 @@ export function mount(
   root.addEventListener("keydown", (event) => onKey(event, view, around, rows), { signal: end });
   announce(view, sentence, end);
   // Style sheets turn and blink only what is alive, so that a view of a run that is over rests entirely (W5).
+  const isLive = computed(() => String(store.isTicking));
+  const label = computed(() => `Timeline of ${store.run.value?.name ?? "a run"}`);
   const unlive = effect(() => {
-    store.version.value;
-    root.dataset.live = String(store.isTicking);
-    root.setAttribute("aria-label", `Timeline of ${store.run.value?.name ?? "a run"}`);
+    root.dataset.live = isLive.value;
+    root.setAttribute("aria-label", label.value);
   });
   end.addEventListener("abort", unlive);
   views += 1;

@@ -76,7 +76,7 @@ function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps)
         <span class="et-sign" title={state.name}><Icon name={iconOf(state.key)} /></span>
         {hasMonogram && <abbr class="et-agent" title={row.agent ?? ""} aria-hidden="true">{monogram(row.agent ?? "")}</abbr>}
         <span class="et-title">
-          {row.name}{timesOf(row)}{track.isWorker && row.agent && <span class="et-worker-role"> · {row.agent}</span>}
+          {row.name + timesOf(row)}{track.isWorker && row.agent && <span class="et-worker-role"> · {row.agent}</span>}
         </span>
         {/* Read after the name, and in full, where the eye has letters before it. */}
         {hasMonogram && <span class="et-hidden">, {row.agent}</span>}
@@ -92,9 +92,12 @@ function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps)
 
 /** How long a row takes, or what it waits for and how long it has; a row that is a wait is named by that. */
 function TimeCell({ track, view, state }: { track: Track; view: View; state: RowState }) {
-  const { row, marks } = track;
+  const { row } = track;
+  const isGoing = row.kind !== "wait" && row.start_ms != null && row.end_ms == null;
+  // Another arrangement has other marks, though the row may be the same.
+  if (isGoing) view.layout.value;
   if (state.key === "unknown") return <span role="gridcell" class="et-time" title={state.name}>unknown</span>;
-  const wait = row.kind !== "wait" && row.start_ms != null && row.end_ms == null ? waitAt(marks, view.age.value) : null;
+  const wait = isGoing ? waitAt(track.marks, view.age.value) : null;
   if (!wait) return <span role="gridcell" class="et-time" title={explainTime(row)}>{timeOf(row, view)}</span>;
   return (
     <span role="gridcell" class="et-time et-waits" title={wait.cause}>

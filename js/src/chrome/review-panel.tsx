@@ -41,7 +41,7 @@ export function ReviewPanel({ view, connection }: { view: View; connection: Kern
   const { review } = row ?? {};
   return (
     <>
-      <div class="et-hidden" role="alert">{row && review ? `Waiting for you: ${describeQuestion(row, review)}` : ""}</div>
+      <div class="et-hidden" role="alert">{row && review ? `Waiting for you: ${describeQuestion(row, review)}` : null}</div>
       {row && review && <Question key={row.span_id} row={row} review={review} run={run as Run} view={view} connection={connection} />}
     </>
   );

@@ -78,7 +78,7 @@ function Spend({ run, view }: { run: Run; view: View }) {
   // Of handlers alone, zeros would say nothing (W22).
   const isModelAsked = run.llm_call_count > 0 || !!input || !!run.cost;
   const hasTokens = isModelAsked && (input != null || run.output_tokens != null);
-  const least = run.tokens_complete ? "" : "≥ ";
+  const least = run.tokens_complete ? null : "≥ ";
   return (
     <div class="et-line et-facts">
       {run.sentence === null && (
@@ -97,7 +97,7 @@ function Spend({ run, view }: { run: Run; view: View }) {
       {run.budget && <BudgetShare budget={run.budget} run={run} />}
       {isModelAsked && !isCostBudget(run.budget) && run.cost != null && (run.cost > 0 || run.cost_complete) && (
         <span class="et-cost" title={run.cost_complete ? "Cost" : "At least: the price of some calls is unknown"}>
-          {run.cost_complete ? "" : "≥ "}<b>{formatMoney(run.cost, run.currency)}</b>
+          {run.cost_complete ? null : "≥ "}<b>{formatMoney(run.cost, run.currency)}</b>
         </span>
       )}
     </div>
@@ -115,13 +115,13 @@ function RunningNow({ run, view }: { run: Run; view: View }) {
   const { shown, total } = activitiesOf(view.store, run, MOST_NAMES);
   return (
     <span class="et-now">
-      {lost === null ? phase && <b>{phase}</b> : <span class="et-lost">{unknownSince(lost)}:</span>}
+      {lost === null ? phase !== "" && <b>{phase}</b> : <span class="et-lost">{unknownSince(lost)}:</span>}
       {run.note && lost === null && <span class="et-preparing">{run.note}</span>}
       {shown.map((activity) => (
         <button class="et-link" onClick={() => view.goTo(activity.span)} title={`Show ${activity.name}`}
           aria-label={[activity.name, activity.doing.replace(/^\S /, "")].filter(Boolean).join(", ")}>
           {activity.name}
-          {activity.doing && lost === null && total <= MOST_MEANS && <span class="et-since">{activity.doing}</span>}
+          {activity.doing !== "" && lost === null && total <= MOST_MEANS && <span class="et-since">{activity.doing}</span>}
           {lost === null && <Since began={activity.began} view={view} />}
         </button>
       ))}

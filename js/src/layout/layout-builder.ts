@@ -176,11 +176,11 @@ export class LayoutBuilder {
   }
 
   /** Adds a row below the last one; the very row of last time where it would be the same. */
-  #add(made: Omit<Track, "y" | "marks" | "revision">, source: { readonly marks: readonly Mark[]; readonly revision?: object }): void {
+  #add(made: Omit<Track, "y" | "marks" | "source">, source: Track["source"]): void {
     const kept = this.#kept.get(made.id);
-    const track: Track = { ...made, y: this.#y, revision: source.revision ?? source, get marks() { return source.marks; } };
+    const track: Track = { ...made, y: this.#y, source, get marks() { return source.marks; } };
     // What is not compared follows from the id.
-    const isSame = kept !== undefined && kept.row === track.row && kept.revision === track.revision && kept.y === track.y && kept.height === track.height
+    const isSame = kept !== undefined && kept.row === track.row && kept.source === source && kept.y === track.y && kept.height === track.height
       && kept.errors === track.errors && kept.heat === track.heat && kept.isExpanded === track.isExpanded && kept.hasChildren === track.hasChildren
       && kept.parent === track.parent && kept.giver === track.giver && kept.depth === track.depth;
     this.#tracks.push(isSame ? kept : track);

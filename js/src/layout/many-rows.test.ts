@@ -188,4 +188,15 @@ describe("an arrangement that is brought up to date", () => {
     const fresh = after.tracks.filter((track) => before.track(track.id) !== track).map((track) => track.id);
     expect(fresh).toEqual(["p", groupOf("p"), "t500"]);
   });
+
+  it("keeps the very row of a task whose marks changed, and shows them", () => {
+    const store = stored({ rows: broad(3), phases: [] });
+    const builder = new LayoutBuilder();
+    const before = builder.build(store, NONE).track("t1");
+    expect(before?.marks.map((mark) => mark.row.span_id)).toEqual(["t1"]);
+    store.fold(delta(1, 2, { rows: [row({ span_id: "c", kind: "tool", parent_id: "t1", start_ms: 2, end_ms: 4 })] }), 0);
+    const after = builder.build(store, NONE).track("t1");
+    expect(after).toBe(before);
+    expect(after?.marks.map((mark) => mark.row.span_id)).toEqual(["t1", "c"]);
+  });
 });

@@ -18,8 +18,6 @@ const LEAST_QUEUE_MS = 10;
 export class TaskMarks {
   /** How many errors arose here. */
   errors = 0;
-  /** Another one whenever the marks may be others. */
-  revision: object = {};
   /** The tasks that were handed on from here, in order of appearance: each has a row of its own, below this one. */
   readonly workers: string[] = [];
 
@@ -82,7 +80,6 @@ export class TaskMarks {
 
   #note(): void {
     this.errors = this.#countErrors(this.store.row(this.id) as Row);
-    this.revision = {};
     this.#isUpToDate = false;
   }
 

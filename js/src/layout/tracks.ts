@@ -20,10 +20,10 @@ export interface Track {
   readonly hasChildren: boolean;
   readonly y: number;
   readonly height: number;
-  /** Made when they are asked for, as they are by then. */
+  /** Made when they are asked for, as they are by then: the one thing that changes in a row that stays the same. */
   readonly marks: readonly Mark[];
-  /** Another one where the marks may be others. */
-  readonly revision: object;
+  /** Who has the marks. */
+  readonly source: { readonly marks: readonly Mark[] };
   /** In place of marks, where the row stands for more tasks than have room in it. */
   readonly heat: Heat | null;
   /** Errors anywhere inside, so that a closed row still shows them. */
