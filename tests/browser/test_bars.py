@@ -162,6 +162,25 @@ def test_the_pixels_of_the_canvas_are_those_of_the_bars(view_page: Page, seed: i
             assert is_hue is is_inside, (bar, offset, color)
 
 
+def test_very_many_thin_bars_of_a_row_are_each_in_the_picture(view_page: Page) -> None:
+    build = EventBuilder({"task": []}, agents={"task": "Ana"})
+    with build.task("task"):
+        for number in range(150):
+            with build.turn(number + 1):
+                build.llm("Done.", seconds=0.05)
+            build.wait(0.05)
+    _, bars = show(view_page, TraceFold.from_events(build.finish()))
+    thin = [bar for bar in bars if bar["shape"] == "llm" and bar["isThin"]]
+    assert len(thin) == 150
+    inside = [(bar["x"] + bar["w"] / 2, bar["y"] + down) for bar in thin for down in (0.5, bar["h"] - 1)]
+    for color in view_page.evaluate(_COLORS, inside):
+        assert tuple(color[:3]) == _HUES["llm"]
+    between = [(bar["x"] + bar["w"] + 1.5, bar["y"] + bar["h"] / 2) for bar in thin]
+    around = [(bar["x"] + bar["w"] / 2, bar["y"] + down) for bar in thin for down in (-1, bar["h"] + 0.5)]
+    for color in view_page.evaluate(_COLORS, between + around):
+        assert tuple(color[:3]) != _HUES["llm"]
+
+
 def is_close_before(other: dict[str, Any], bar: dict[str, Any]) -> bool:
     """Whether another bar, and not the frame around it, covers the point before a bar."""
     if other is bar or other["shape"] == "task":

@@ -16,6 +16,10 @@ import { drawReused } from "./reused";
 import { drawGap, drawReview } from "./waits";
 
 const GLYPH = 7;
+/** From so wide on, a bar has room for a sign. */
+export const LABELLED_PX = GLYPH + 8;
+/** Errors that are wider are hatched. */
+export const HATCHED_PX = 5;
 
 type Draw = (surface: Surface, mark: Mark, box: Box, hasLabel?: boolean) => void;
 
@@ -51,7 +55,7 @@ function drawBar(surface: Surface, mark: Mark, box: Box, hasLabel = true): void 
     ctx.lineWidth = 1.5;
     stroke(ctx, theme.hues[hue], 1);
     ctx.setLineDash([]);
-  } else if (hue === "error" && box.w > 5) {
+  } else if (hue === "error" && box.w > HATCHED_PX) {
     fill(ctx, theme.background, 1);
     fill(ctx, theme.hues.error, 0.14);
     overlay(surface, "hatch", theme.hues.error, 0.5);
@@ -124,7 +128,7 @@ export function drawRing(surface: Surface, box: Box, isStrong: boolean): void {
 /** The sign at the left of a bar; false where the bar has none. */
 function drawSign(surface: Surface, mark: Mark, whole: Box, ink: string): boolean {
   const { x, y, w, h } = visiblePart(surface, whole);
-  if (h < 12 || w < GLYPH + 8 || (mark.row.status !== "error" && signOf(mark.row) === "")) return false;
+  if (h < 12 || w < LABELLED_PX || (mark.row.status !== "error" && signOf(mark.row) === "")) return false;
   drawGlyph(surface.ctx, mark, x + 5 + GLYPH / 2, y + h / 2, ink);
   return true;
 }
@@ -132,7 +136,7 @@ function drawSign(surface: Surface, mark: Mark, whole: Box, ink: string): boolea
 function drawLabel(surface: Surface, mark: Mark, whole: Box, ink: string, glyphInk: string, halo?: string): void {
   const { ctx, theme } = surface;
   const box = visiblePart(surface, whole);
-  if (box.h < 12 || box.w < GLYPH + 8) return;
+  if (box.h < 12 || box.w < LABELLED_PX) return;
   const middle = box.y + box.h / 2;
   const hasGlyph = drawSign(surface, mark, whole, glyphInk);
   const start = hasGlyph ? GLYPH + 9 : 6;

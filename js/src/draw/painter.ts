@@ -1,5 +1,5 @@
 // The whole picture: grid, rows, marks, the line of now and the axis, for one moment. It reads a scene and paints it; it
-// keeps nothing but its patterns, starts no timer and asks nobody.
+// keeps nothing but its patterns and a line of pixels, starts no timer and asks nobody.
 
 import { AXIS_HEIGHT } from "../layout/sizes";
 import { stripsOf } from "../layout/strips";
@@ -12,7 +12,9 @@ import { drawGhost } from "./ghosts";
 import { drawHeat } from "./heat-strip";
 import { drawLinks } from "./links";
 import { Patterns } from "./patterns";
+import { PixelLine } from "./pixel-line";
 import { placeBars, placeBeads } from "./placement";
+import { PlainBars } from "./plain-bars";
 import { drawRings } from "./rings";
 import { boxOf, type Scene, topOf, visibleTracks } from "./scene";
 import type { Surface } from "./strokes";
@@ -24,6 +26,7 @@ const TICK_APART = 84;
 
 export class ChartPainter {
   #patterns = new Patterns();
+  #line = new PixelLine();
 
   paint(ctx: CanvasRenderingContext2D, scene: Scene): void {
     const { width, height, ratio, theme } = scene;
@@ -41,7 +44,7 @@ export class ChartPainter {
     const tracks = visibleTracks(scene);
     drawRows(surface, scene, tracks);
     drawGrid(surface, columns, height);
-    for (const track of tracks) drawUnderVeil(surface, scene, track, (part) => drawTrack(surface, scene, part));
+    for (const track of tracks) drawUnderVeil(surface, scene, track, (part) => drawTrack(surface, scene, part, this.#line));
     drawArrows(surface, scene);
     drawLinks(surface, scene);
     if (scene.range) drawRange(surface, scene, scene.range);
@@ -72,7 +75,7 @@ function drawRows({ ctx, theme }: Surface, scene: Scene, tracks: readonly Track[
   ctx.globalAlpha = 1;
 }
 
-function drawTrack(surface: Surface, scene: Scene, track: Track): void {
+function drawTrack(surface: Surface, scene: Scene, track: Track, line: PixelLine): void {
   const y = topOf(scene, track);
   const { frames, notches } = stripsOf(track.marks);
   for (const mark of frames) {
@@ -81,13 +84,17 @@ function drawTrack(surface: Surface, scene: Scene, track: Track): void {
     else if (box) drawMark(surface, mark, box);
   }
   if (track.heat) drawHeat(surface, scene, track.heat, y);
-  const thinBars = new ThinBars(surface);
+  const thinBars = new ThinBars(surface, line);
+  const plainBars = new PlainBars(surface);
   placeBars(scene, track, (mark, box, isThin) => {
     if (isThin) return thinBars.add(mark, box);
+    if (plainBars.add(mark, box)) return;
+    plainBars.flush();
     const tail = tailOf(surface, scene, mark, box);
     drawMark(surface, mark, box, tail === null);
     if (tail) drawTail(surface, tail);
   });
+  plainBars.flush();
   thinBars.flush();
   placeBeads(scene, track, (mark, box) => drawMark(surface, mark, box));
   for (const mark of notches) {

@@ -8,15 +8,15 @@ import { toTime } from "../layout/time-scale";
 import type { Track } from "../layout/tracks";
 import type { View } from "../view/view";
 import { boxOf, isPointedAt, type Scene, topOf, visibleTracks } from "./scene";
-import type { Box } from "./strokes";
+import type { Box, GrowingBox } from "./strokes";
 
 /** Narrower bars have no room for a shape, and are drawn as strips of pixels. */
 export const THIN_PX = 4;
 export const BEAD_APART = 13;
 const EDGE_PX = 2;
 
-/** `isThin`: it is too narrow for a shape, and stands for all that share its pixels. */
-export type Visit = (mark: Mark, box: Box, isThin: boolean) => void;
+/** `isThin`: it is too narrow for a shape, and stands for all that share its pixels. The box is the visitor's to change. */
+export type Visit = (mark: Mark, box: GrowingBox, isThin: boolean) => void;
 
 /** Visits the bars of a row, lane by lane. */
 export function placeBars(scene: Scene, track: Track, visit: Visit): void {
@@ -41,8 +41,9 @@ function placeStrip(scene: Scene, { marks, from, latest }: Strip, top: number, v
       continue;
     }
     if (right >= drawn + 1) {
-      const x = Math.max(box.x, Math.min(drawn, right - 1));
-      visit(mark, { x, y: box.y, w: right - x, h: box.h }, true);
+      box.x = Math.max(box.x, Math.min(drawn, right - 1));
+      box.w = right - box.x;
+      visit(mark, box, true);
       drawn = right;
     }
     // The next one that reaches past what is drawn: no bar ends before the latest of those before it.

@@ -7,7 +7,7 @@ import { AXIS_HEIGHT } from "../layout/sizes";
 import { type TimeWindow, toPixel } from "../layout/time-scale";
 import type { Layout, Track } from "../layout/tracks";
 import type { Theme } from "../theme/theme";
-import type { Box } from "./strokes";
+import type { GrowingBox } from "./strokes";
 
 export interface Scene {
   readonly layout: Layout;
@@ -60,8 +60,8 @@ export const isPointedAt = (mark: Mark, span: string | null): boolean =>
 export const isHighlighted = (highlighted: ReadonlySet<string>, { row, shape }: Mark): boolean =>
   highlighted.has(row.span_id) || (shape === "attempt" && highlighted.has(row.parent_id ?? ""));
 
-/** Where a mark stands on screen, or null when it is outside. What runs ends at now. */
-export function boxOf(scene: Pick<Scene, "window" | "width" | "now">, mark: Mark, top: number): Box | null {
+/** Where a mark stands on screen, or null when it is outside; the box is the asker's own. What runs ends at now. */
+export function boxOf(scene: Pick<Scene, "window" | "width" | "now">, mark: Mark, top: number): GrowingBox | null {
   const to = mark.to === null || mark.to === Infinity ? Math.max(scene.now, mark.from) : mark.to;
   const left = toPixel(scene.window, scene.width, mark.from);
   const right = toPixel(scene.window, scene.width, to);

@@ -27,6 +27,9 @@ export interface Box {
   readonly h: number;
 }
 
+/** A box that may still become another one. */
+export type GrowingBox = { -readonly [Side in keyof Box]: Box[Side] };
+
 export const ROUND = 4;
 const widths = new Map<string, number>();
 let widthsFont = "";
@@ -36,11 +39,15 @@ export const labelFont = (theme: Theme): string => `500 11px ${theme.font}`;
 /** How a bar ends on its right. */
 export type Edge = "closed" | "open" | "torn" | "arrow";
 
+/** Adds a closed bar to the path. */
+export const roundedBar = (ctx: CanvasRenderingContext2D, { x, y, w, h }: Box, round = ROUND): void => ctx.roundRect(x, y, w, h, Math.min(round, w / 2, h / 2));
+
 /** The path of a bar. */
-export function outline(ctx: CanvasRenderingContext2D, { x, y, w, h }: Box, edge: Edge, round: number): void {
+export function outline(ctx: CanvasRenderingContext2D, box: Box, edge: Edge, round: number): void {
+  const { x, y, w, h } = box;
   const r = Math.min(round, w / 2, h / 2);
   ctx.beginPath();
-  if (edge === "closed") ctx.roundRect(x, y, w, h, r);
+  if (edge === "closed") roundedBar(ctx, box, round);
   else if (edge === "open" || w < 8) ctx.roundRect(x, y, w, h, [r, 0, 0, r]);
   else if (edge === "arrow") {
     const head = Math.min(h / 2, w - 2);

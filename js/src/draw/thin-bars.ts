@@ -4,47 +4,61 @@ import type { Mark } from "../layout/marks";
 import { SHAPES } from "../layout/shapes";
 import type { Hue } from "../theme/palette";
 import { chooseHue } from "./hues";
-import type { Box, Surface } from "./strokes";
+import type { PixelLine } from "./pixel-line";
+import type { GrowingBox, Surface } from "./strokes";
 
 const GAP_HIGH = 2;
-
-/** A box that grows as long as bars are joined to it. */
-type GrowingBox = { -readonly [Side in keyof Box]: Box[Side] };
+/** From so many bars of one lane and hue on, a line of pixels costs less. */
+const MANY = 48;
 
 /** The thin bars of a row; errors come last, on top. */
 export class ThinBars {
   readonly #surface: Surface;
-  readonly #boxes: Record<Hue, GrowingBox[]> = { idle: [], llm: [], tool: [], wait: [], error: [] };
+  readonly #line: PixelLine;
+  /** By hue, lane after lane. */
+  readonly #lanes: Record<Hue, GrowingBox[][]> = { idle: [], llm: [], tool: [], wait: [], error: [] };
 
-  constructor(surface: Surface) {
+  constructor(surface: Surface, line: PixelLine) {
     this.#surface = surface;
+    this.#line = line;
   }
 
-  add(mark: Mark, box: Box): void {
-    if (SHAPES[mark.shape].isThinnable) this.#join(this.#boxes[chooseHue(mark)], box);
+  /** Takes a bar, whose box is the taker's from then on. */
+  add(mark: Mark, box: GrowingBox): void {
+    if (SHAPES[mark.shape].isThinnable) return this.#join(this.#lanes[chooseHue(mark)], box);
     // A gap is a line also where it has a shape.
-    else this.#join(this.#boxes.wait, { ...box, y: box.y + (box.h - GAP_HIGH) / 2, h: GAP_HIGH });
+    box.y += (box.h - GAP_HIGH) / 2;
+    box.h = GAP_HIGH;
+    this.#join(this.#lanes.wait, box);
   }
 
   /** Bars of one lane and hue that are less than a pixel apart are one rectangle: each costs as much as many pixels. */
-  #join(boxes: GrowingBox[], { x, y, w, h }: Box): void {
-    const last = boxes[boxes.length - 1];
-    const isNear = last !== undefined && last.y === y && last.h === h && x >= last.x && x - (last.x + last.w) < 1;
-    if (isNear) last.w = Math.max(last.w, x + w - last.x);
-    else boxes.push({ x, y, w, h });
+  #join(lanes: GrowingBox[][], box: GrowingBox): void {
+    const lane = lanes[lanes.length - 1];
+    const last = lane?.[lane.length - 1];
+    if (!lane || !last || last.y !== box.y || last.h !== box.h) lanes.push([box]);
+    else if (box.x >= last.x && box.x - (last.x + last.w) < 1) last.w = Math.max(last.w, box.x + box.w - last.x);
+    else lane.push(box);
   }
 
   flush(): void {
-    const { ctx, theme, ratio } = this.#surface;
+    const { ctx, theme } = this.#surface;
+    for (const hue of ["idle", "llm", "tool", "wait", "error"] as const) {
+      if (!this.#lanes[hue].length) continue;
+      ctx.fillStyle = theme.hues[hue];
+      for (const lane of this.#lanes[hue]) {
+        if (lane.length < MANY || !this.#line.draw(this.#surface, lane)) this.#drawEach(lane);
+      }
+    }
+  }
+
+  #drawEach(boxes: readonly GrowingBox[]): void {
+    const { ctx, ratio } = this.#surface;
     // At whole pixels of the screen, where no edge has to be blended: that is most of what a rectangle costs.
     const snap = (x: number): number => Math.round(x * ratio) / ratio;
-    for (const hue of ["idle", "llm", "tool", "wait", "error"] as const) {
-      if (!this.#boxes[hue].length) continue;
-      ctx.fillStyle = theme.hues[hue];
-      for (const { x, y, w, h } of this.#boxes[hue]) {
-        const left = snap(x);
-        ctx.fillRect(left, snap(y), Math.max(snap(x + w) - left, 1 / ratio), h);
-      }
+    for (const { x, y, w, h } of boxes) {
+      const [left, top] = [snap(x), snap(y)];
+      ctx.fillRect(left, top, Math.max(snap(x + w) - left, 1 / ratio), snap(y + h) - top);
     }
   }
 }

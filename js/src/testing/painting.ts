@@ -21,6 +21,8 @@ export class RecordingContext {
   readonly places: { text: string; x: number }[] = [];
   readonly dashes: number[][] = [];
   curves = 0;
+  roundRects = 0;
+  fills = 0;
   fillStyle: unknown = "";
 
   static context(): { calls: RecordingContext; ctx: CanvasRenderingContext2D } {
@@ -36,6 +38,8 @@ export class RecordingContext {
   };
   readonly fillRect = (x: number, _y: number, w: number, h: number): void => void this.rects.push({ style: this.fillStyle, x, w, h });
   readonly setLineDash = (dash: number[]): void => void this.dashes.push(dash);
+  readonly roundRect = (): void => void (this.roundRects += 1);
+  readonly fill = (): void => void (this.fills += 1);
   readonly bezierCurveTo = (): void => void (this.curves += 1);
   readonly createPattern = (): null => null;
 }
