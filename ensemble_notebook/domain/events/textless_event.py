@@ -89,10 +89,15 @@ class TextFilter:
                 given[name] = self._strip(value, name)
 
     def _strip(self, value: Any, name: str) -> Any:
-        if type(value) in _TEXTLESS:  # most fields of most events
+        kind = type(value)
+        if kind in _TEXTLESS:  # most fields of most events
             return value
+        if kind is str:  # most of the others; quicker than to ask what else it might be
+            return self._strip_text(value, name)
         if name in ("parsed_output", "arguments") and not isinstance(value, str):
             return None
+        if kind is tuple and not value:  # most of the rest
+            return value
         if isinstance(value, str):
             return value if isinstance(value, Enum) else self._strip_text(value, name)
         if isinstance(value, tuple | list):
@@ -100,7 +105,7 @@ class TextFilter:
             is_same = all(map(operator.is_, parts, value))
             return value if is_same else type(value)(parts)
         if isinstance(value, Mapping):
-            return dict(value) if name in _MAPPINGS else {str(key): "" for key in value}
+            return value if name in _MAPPINGS else {str(key): "" for key in value}
         if isinstance(value, BaseException):
             return hide_error_text(value)
         if is_dataclass(value) and not isinstance(value, type | Definition):
