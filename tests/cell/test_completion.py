@@ -124,6 +124,7 @@ def test_variables_of_texts_are_inputs_and_what_the_notebook_has(marked: str) ->
         "- description: 'agen^",
         "- description: |\n    agen^",
         "- Write about agen^",
+        "- description: 'over two lines\n    agen^",
         "# agen^",
         "inputs: {^",
         "inputs:\n  agen^",
@@ -192,3 +193,9 @@ def test_what_is_no_key_is_not_explained(marked: str) -> None:
 def test_every_key_can_be_explained() -> None:
     for section in SCHEMAS:
         assert all(each.meaning and each.kind.value for each in section.keys.values())
+
+
+@pytest.mark.parametrize("part", ["- ", "{", "[", "a: ", " ", "'", '"', "a:", "x", "{a: [", "-", "|", "#"])
+def test_length_of_a_line_does_no_harm(part: str) -> None:
+    for text in (part * 20_000, "a" + part * 20_000 + "x", f"tasks:\n- {part * 20_000}\n  agent: "):
+        propose(text, len(text), NAMES)

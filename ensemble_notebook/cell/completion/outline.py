@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from ensemble_notebook.cell.text.yaml_nodes import DEEPEST
+
 Path = tuple[str | int, ...]
 """The keys and the positions of items that lead somewhere, from the outermost."""
 
-_KEY: Final = re.compile(r"""(?P<key>"[^"]*"|'[^']*'|[^\s#&*!|>%@`"'{}\[\],-][^#{}\[\],"']*?|-[^\s:]+?)\s*:(?=\s|$)""")
+_KEY: Final = re.compile(r"""(?P<key>"[^"]*"|'[^']*'|[^\s#&*!|>%@`"'{}\[\],-][^#{}\[\],"']*?|-[^\s:]+?):(?=\s|$)""")
 _BLOCK_TEXT: Final = re.compile(r"[|>][-+0-9]*\s*(#.*)?$")
+_OPEN_QUOTE: Final = re.compile(r""""[^"]*|'[^']*""")
+_DASH: Final = re.compile(r"- +")
 _COMMENT: Final = re.compile(r"(^|\s)#.*$")
 
 
@@ -131,17 +135,15 @@ class Outline:
         self._read_block(line, start)
 
     def _read_block(self, line: str, column: int) -> None:
-        """Read what begins in a column: an item, a key, or a value."""
-        rest = line[column:]
-        if rest.startswith("- "):
+        """Read what begins in a column: items, and in the last one a key or a value."""
+        while len(self._around) < DEEPEST and (dash := _DASH.match(line, column)):
             self._close(column, keeps_key=True)
-            path = self._add_item(self._innermost)
-            self._around.append((column, path))
-            self._read_block(line, column + 2 + len(rest[2:]) - len(rest[2:].lstrip(" ")))
-            return
+            self._around.append((column, self._add_item(self._innermost)))
+            column = dash.end()
+        rest = line[column:]
         if match := _KEY.match(rest):
             self._close(column)
-            path = (*self._innermost, match["key"].strip("\"'"))
+            path = (*self._innermost, match["key"].strip().strip("\"'"))
             self._around.append((column, path))
             self._read_value(line, column + match.end(), path, column)
             return
@@ -152,19 +154,19 @@ class Outline:
         else:
             self.caret = Caret(self._innermost, _judge(rest, Slot.START), rest)
             if is_item and rest:
-                self.entries.append(Entry(self._innermost, _unquote(rest)))
+                self._add(self._innermost, _unquote(rest))
 
     def _read_value(self, line: str, column: int, path: Path, key_column: int) -> None:
         """Read what follows a key and its colon."""
         rest = line[column:]
         value = rest.strip()
         if value[:1] in ("{", "["):
-            self.entries.append(Entry(path, ""))
+            self._add(path, "")
             self._read_brackets(value, path)
             return
-        if _BLOCK_TEXT.match(value):
+        if _BLOCK_TEXT.match(value) or _OPEN_QUOTE.fullmatch(value):
             self._text = key_column, path
-        self.entries.append(Entry(path, _unquote(value)))
+        self._add(path, _unquote(value))
         self.caret = Caret(path, _judge(value, Slot.VALUE) if rest else Slot.TEXT, rest.lstrip())
 
     @property
@@ -183,6 +185,10 @@ class Outline:
                 return
             self._around.pop()
 
+    def _add(self, path: Path, value: str) -> None:
+        if path:  # the cell itself is no entry
+            self.entries.append(Entry(path, value))
+
     def _add_item(self, path: Path) -> Path:
         self._counts[path] += 1
         return (*path, self._counts[path] - 1)
@@ -193,13 +199,18 @@ class Outline:
             inside = self._brackets[-1] if self._brackets else None
             if inside is None and char not in "{[":
                 break
-            if inside is not None and (self._quote or char not in "{[}],:"):
+            if inside is not None and (self._quote or char not in self._marks):
                 self._read_char(char, inside)
             elif char in "{[":
                 self._open(path if inside is None else inside.place, inside, is_list=char == "[")
             elif inside is not None:
                 self._read_mark(char, inside, is_last=text[place + 1 : place + 2] in ("", " "))
         self._set_caret_in_brackets()
+
+    @property
+    def _marks(self) -> str:
+        """What is no part of a word; brackets that are too deep for a cell are."""
+        return "{[}],:" if len(self._brackets) < DEEPEST else "}],:"
 
     def _read_char(self, char: str, inside: _Bracket) -> None:
         if self._quote:
@@ -210,7 +221,7 @@ class Outline:
 
     def _open(self, path: Path, inside: _Bracket | None, *, is_list: bool) -> None:
         if inside is not None:
-            self.entries.append(Entry(path, ""))
+            self._add(path, "")
             inside.begun = ""
         self._brackets.append(_Bracket(path, is_list))
 
@@ -231,7 +242,7 @@ class Outline:
     def _end_value(self, inside: _Bracket) -> None:
         value = inside.begun.strip()
         if (inside.is_list and value) or (inside.key is not None and value):
-            self.entries.append(Entry(inside.place, _unquote(value)))
+            self._add(inside.place, _unquote(value))
         inside.begun = ""
 
     def _set_caret_in_brackets(self) -> None:
