@@ -4,8 +4,10 @@ import json
 import math
 import sys
 import warnings
+from xml.etree import ElementTree
 
 import pytest
+import vl_convert
 from hypothesis import given, settings
 
 from ensemble_notebook.errors import MissingPackageError, ValidationError
@@ -86,6 +88,28 @@ def test_every_run_has_every_figure(name, events):
     assert metadata[VEGA_LITE]["embed_options"]["config"]["background"] == "transparent"
     assert "url" not in json.dumps(bundle[VEGA_LITE].get("datasets", {}))
     assert bundle[VEGA_LITE]["$schema"].endswith("/v5.json")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_page_has_a_figure_as_narrow_as_its_window_and_the_picture_is_as_wide_as_ever(name):
+    figure = getattr(trace_of(research()).plot, name)()
+    bundle, _ = figure._repr_mimebundle_()
+    (width,) = bundle[VEGA_LITE]["params"]
+    assert width["name"] == "width"
+    narrow, wide = (widths_of(bundle[VEGA_LITE], width["expr"], window) for window in (480, 1400))
+    assert narrow == 320
+    assert wide == 700
+    assert "params" not in figure.to_dict()
+    chosen, _ = figure.properties(width=300)._repr_mimebundle_()
+    assert "params" not in chosen[VEGA_LITE]
+
+
+def widths_of(spec, expression, window):
+    """How wide it is drawn in a window of so many pixels."""
+    said = expression.replace("windowSize()[0]", str(window))
+    param = {"name": "width", "expr": said}
+    drawn = ElementTree.fromstring(vl_convert.vegalite_to_svg({**spec, "params": [param]}, vl_version="v5.20"))
+    return round(float(drawn.get("width")))
 
 
 def test_text_and_background_have_the_colours_of_the_page():

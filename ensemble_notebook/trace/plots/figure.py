@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WIDTH: Final = 640
+_LABELS: Final = 60
+"""Pixels that the axis takes beside that on a page, which is told the width of the whole."""
+_NARROWEST: Final = 280
+_BESIDE: Final = 160
+"""Pixels of a window that JupyterLab takes beside an output, and the menu of a chart."""
 NUMBER: Final = ",.3~f"
 """How axes and tooltips write a number, in words of d3: 1,400, 0.25."""
 
@@ -34,7 +39,7 @@ class _Offline:
         if alt.renderers.active != "default":
             return chart._repr_mimebundle_(*args, **options)
         spec = {**chart.to_dict(), "$schema": _SCHEMA}
-        bundle: dict[str, Any] = {_MIME: spec, "text/plain": "<an Altair chart; .save(FILE) writes it>"}
+        bundle: dict[str, Any] = {_MIME: _fit(spec), "text/plain": "<an Altair chart; .save(FILE) writes it>"}
         if find_spec("vl_convert") is not None:
             import vl_convert
 
@@ -60,6 +65,17 @@ class Row(_Offline, alt.HConcatChart):
 
 class Column(_Offline, alt.VConcatChart):
     """Figures one above the other."""
+
+
+def _fit(spec: dict[str, Any]) -> dict[str, Any]:
+    """The same for a page, where a window that is narrower than the figure has it as narrow as that.
+
+    Not by ``"width": "container"``: JupyterLab's container is as wide as what is in it, which has no end.
+    """
+    if spec.get("width") != WIDTH:  # joined, or of a width that somebody chose
+        return spec
+    width = {"name": "width", "expr": f"clamp(windowSize()[0] - {_BESIDE}, {_NARROWEST}, {WIDTH + _LABELS})"}
+    return {**spec, "params": [*spec.get("params", ()), width], "autosize": {"type": "fit-x", "contains": "padding"}}
 
 
 def make_figure(layers: Sequence[alt.Chart], title: str, subtitle: str, *, height: int | alt.Step) -> Figure:
