@@ -183,15 +183,15 @@ it("keeps apart thin bars that are a pixel or more from each other", () => {
   expect(bars.map(({ x }) => x)).toEqual(calls.map((call) => call.start_ms));
 });
 
-it("draws the bars that have a shape and no words as one shape for each hue", () => {
+it("sets the colour of bars that have a shape and no words once for many", () => {
   const task = row({ span_id: "t", kind: "task", agent: "A", start_ms: 0, end_ms: 1000 });
   const calls = Array.from({ length: 60 }, (_, k) =>
     row({ span_id: `c${k}`, kind: k % 3 === 0 ? "tool" : "llm", parent_id: "t", start_ms: k * 15, end_ms: k * 15 + 10, status: k === 30 ? "error" : "ok" }));
   const alone = paint([task], { isRunning: false });
   const all = paint([task, ...calls], { isRunning: false });
   expect(all.roundRects - alone.roundRects).toBe(60);
-  // Those of models, those of tools, and two that hatch the error after the background behind it.
-  expect(all.fills - alone.fills).toBeLessThan(6);
+  // Those of models, those of tools, and twice for the error that is hatched.
+  expect(all.styles - alone.styles).toBeLessThan(6);
 });
 
 it("draws a cancelled call in the hue of what was cut short, also where it is too thin for a shape", () => {

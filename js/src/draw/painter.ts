@@ -88,13 +88,11 @@ function drawTrack(surface: Surface, scene: Scene, track: Track, line: PixelLine
   const plainBars = new PlainBars(surface);
   placeBars(scene, track, (mark, box, isThin) => {
     if (isThin) return thinBars.add(mark, box);
-    if (plainBars.add(mark, box)) return;
-    plainBars.flush();
+    if (plainBars.draw(mark, box)) return;
     const tail = tailOf(surface, scene, mark, box);
     drawMark(surface, mark, box, tail === null);
     if (tail) drawTail(surface, tail);
   });
-  plainBars.flush();
   thinBars.flush();
   placeBeads(scene, track, (mark, box) => drawMark(surface, mark, box));
   for (const mark of notches) {

@@ -1,40 +1,36 @@
-// Bars of one colour that have a shape but no room for a sign or a word, drawn as one path as long as they have one hue:
-// most bars of a large run are such, and to fill a path is dearer than what it holds.
+// Bars of one colour that have a shape but no room for a sign or a word: most bars of a large run are such, and to set the
+// colour of each is as dear as to draw it. (One path of many costs the script less, and the browser more.)
 
 import type { Mark } from "../layout/marks";
 import type { Hue } from "../theme/palette";
 import { HATCHED_PX, LABELLED_PX } from "./bars";
 import { chooseHue, isCutShort } from "./hues";
-import { type Box, fill, roundedBar, type Surface } from "./strokes";
+import { type Box, roundedBar, type Surface } from "./strokes";
 
-/** The plain bars of a row that were added and are not drawn yet. */
+/** Draws the plain bars of a row, as `drawMark` would. */
 export class PlainBars {
   readonly #surface: Surface;
+  /** The colour that is set. */
   #hue: Hue | null = null;
 
   constructor(surface: Surface) {
     this.#surface = surface;
   }
 
-  /** Takes a bar; false where it is no plain one. */
-  add(mark: Mark, box: Box): boolean {
-    if (!isPlain(mark, box)) return false;
-    const { ctx } = this.#surface;
-    const hue = chooseHue(mark);
-    if (hue !== this.#hue) {
-      this.flush();
-      ctx.beginPath();
-      this.#hue = hue;
+  /** Draws a bar; false where it is no plain one, and something else is to draw it. */
+  draw(mark: Mark, box: Box): boolean {
+    if (!isPlain(mark, box)) {
+      this.#hue = null;
+      return false;
     }
-    roundedBar(ctx, box);
-    return true;
-  }
-
-  /** Draws them, which must be done before anything else is drawn. */
-  flush(): void {
     const { ctx, theme } = this.#surface;
-    if (this.#hue !== null) fill(ctx, theme.hues[this.#hue], 1);
-    this.#hue = null;
+    const hue = chooseHue(mark);
+    if (hue !== this.#hue) ctx.fillStyle = theme.hues[hue];
+    this.#hue = hue;
+    ctx.beginPath();
+    roundedBar(ctx, box);
+    ctx.fill();
+    return true;
   }
 }
 

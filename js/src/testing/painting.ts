@@ -22,8 +22,9 @@ export class RecordingContext {
   readonly dashes: number[][] = [];
   curves = 0;
   roundRects = 0;
-  fills = 0;
-  fillStyle: unknown = "";
+  style: unknown = "";
+  /** How often the colour was set. */
+  styles = 0;
 
   static context(): { calls: RecordingContext; ctx: CanvasRenderingContext2D } {
     const calls = new RecordingContext();
@@ -31,15 +32,23 @@ export class RecordingContext {
     return { calls, ctx: ctx as unknown as CanvasRenderingContext2D };
   }
 
+  get fillStyle(): unknown {
+    return this.style;
+  }
+
+  set fillStyle(style: unknown) {
+    this.style = style;
+    this.styles += 1;
+  }
+
   readonly measureText = (text: string): { width: number } => ({ width: text.length * 6 });
   readonly fillText = (text: string, x: number): void => {
     this.texts.push(text);
     this.places.push({ text, x });
   };
-  readonly fillRect = (x: number, _y: number, w: number, h: number): void => void this.rects.push({ style: this.fillStyle, x, w, h });
+  readonly fillRect = (x: number, _y: number, w: number, h: number): void => void this.rects.push({ style: this.style, x, w, h });
   readonly setLineDash = (dash: number[]): void => void this.dashes.push(dash);
   readonly roundRect = (): void => void (this.roundRects += 1);
-  readonly fill = (): void => void (this.fills += 1);
   readonly bezierCurveTo = (): void => void (this.curves += 1);
   readonly createPattern = (): null => null;
 }
