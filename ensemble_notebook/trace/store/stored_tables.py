@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ensemble_notebook.domain.definitions.enums import RunStatus
 from ensemble_notebook.domain.events import Event
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _WRITTEN_AT_ONCE: Final = 20
+
+Piece = tuple[Any, Any]
+"""Some events of a run as they are stored, with the number of the first."""
 
 
 class StoredTables:
@@ -82,14 +85,14 @@ def load_tables(path: Path) -> tuple[dict[str, RunTables], list[StoreError]]:
     tables: dict[str, RunTables] = {}
     problems: list[StoreError] = []
     made: dict[str, KeptTables] = {}
-    for run, mark, kept in _list_kept(path):
+    for run, pieces, kept in _iterate_kept(path):
         try:
+            mark = find_mark(run, pieces)
             if run.status is RunStatus.RUNNING:
-                tables[run.run_id] = FoldedTables(_read_trace(path, run)[0].frames)
+                tables[run.run_id] = FoldedTables(_make_trace(run, pieces).frames)
                 continue
             if kept is None or kept.mark != mark:
-                _, kept = _make_tables(path, run)
-                made[run.run_id] = kept
+                kept = made[run.run_id] = encode_tables(_make_trace(run, pieces), mark)
             tables[run.run_id] = StoredTables(path, run, kept)
         except StoreError as error:
             problems.append(error)
@@ -101,18 +104,22 @@ def load_tables(path: Path) -> tuple[dict[str, RunTables], list[StoreError]]:
     return tables, problems
 
 
-def _list_kept(path: Path) -> list[tuple[RememberedRun, bytes, KeptTables | None]]:
-    """The runs that have events, the oldest first, with the marks of these, and what is kept."""
+def _iterate_kept(path: Path) -> Iterator[tuple[RememberedRun, list[Piece], KeptTables | None]]:
+    """The runs that have events, the oldest first, with these as they are stored, and what is kept.
+
+    The file stays open meanwhile: whoever closes it last has SQLite tidy it up, which takes longer than a small run.
+    """
     if not path.exists():
-        return []
+        return
     with opened(path) as connection:
-        runs = [*read_runs(connection)][::-1]
         kept = read_kept(connection)
-        return [
-            (run, find_mark(run, pieces), kept.get(run.run_id))
-            for run in runs
-            if (pieces := read_pieces(connection, run.run_id))
-        ]
+        for run in [*read_runs(connection)][::-1]:
+            if pieces := read_pieces(connection, run.run_id):
+                yield run, pieces, kept.get(run.run_id)
+
+
+def _make_trace(run: RememberedRun, pieces: Iterable[Piece]) -> ExecutionTrace:
+    return make_trace(run, [*decode_events(run.run_id, pieces)])
 
 
 def _make_tables(path: Path, run: RememberedRun) -> tuple[ExecutionTrace, KeptTables]:

@@ -136,6 +136,14 @@ class Table:
 
     def read_columns(self, rows: Sequence[Any]) -> TableColumns:
         """The same rows column by column: what a frame is made of."""
+        return self._make_columns(rows) if rows else self._no_rows
+
+    @cached_property
+    def _no_rows(self) -> TableColumns:
+        """Made once: most runs have no rows in half of the tables."""
+        return self._make_columns(())
+
+    def _make_columns(self, rows: Sequence[Any]) -> TableColumns:
         first = self.all_columns[0]
         parts = {
             each.name: make_part(each.values(rows), each.dtype, is_whole=each is first) for each in self.all_columns
