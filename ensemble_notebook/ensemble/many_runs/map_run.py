@@ -315,14 +315,17 @@ class _MapRun:
     def _make_row_result(self, run: _RowRun, reasons: Mapping[str, str]) -> RowResult:
         if (kept := self._kept.get(run.name)) is not None:
             return kept
-        made = RowResult(
-            index=run.row.label, variant=run.variant.name, inputs=run.variant.get_inputs(run.row), name=run.name
-        )
+        facts: dict[str, Any] = {
+            "index": run.row.label,
+            "variant": run.variant.name,
+            "inputs": run.variant.get_inputs(run.row),
+            "name": run.name,
+        }
         outcome = self._outcomes.get(run.name)
         if outcome is None:
-            return replace(made, reason=reasons.get(run.name, "the map ended before its turn"))
-        return replace(
-            made, output=outcome.output, error=outcome.error, status=outcome.status.value, run_id=outcome.run_id
+            return RowResult(**facts, reason=reasons.get(run.name, "the map ended before its turn"))
+        return RowResult(
+            **facts, output=outcome.output, error=outcome.error, status=outcome.status.value, run_id=outcome.run_id
         )
 
 
