@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.cost import Pricing
 from ensemble_notebook.domain.definitions.definition import list_given
@@ -19,7 +20,9 @@ from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.agent.toolbox import Toolbox
 from ensemble_notebook.ensemble.cost_estimation import find_price_problems
+from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import AbsentObject, Problem, ValidationError, summarize_error
+from ensemble_notebook.models.langchain.tracing import find_tracing_variable
 from ensemble_notebook.trace.folding.prices import calculate_price
 
 
@@ -58,6 +61,35 @@ def _find_problems_inside(graph: Graph, source: ChatSource) -> Iterator[Problem]
 def make_pricing(ensemble: EnsembleDefinition) -> Pricing:
     """What its requests cost: by its own rates, else by the public list."""
     return functools.partial(calculate_price, rates=ensemble.cost)
+
+
+def check_textless(ensemble: EnsembleDefinition, graph: Graph, setting: RunSettings) -> Iterator[str]:
+    """Say what keeps texts although the capture mode is metadata (T6a).
+
+    Raises:
+        ValidationError: a recording would be nothing but texts, and so is what a run is resumed from.
+    """
+    if setting.resume is not None:
+        raise ValidationError(
+            "resume goes on with what was said, and capture_mode metadata keeps no text. Leave out one of them."
+        )
+    if setting.record is not None:
+        raise ValidationError(
+            "record keeps all that models are asked and answer, and capture_mode metadata keeps no text. "
+            "Leave out one of them."
+        )
+    if ensemble.memory is not None and any(node.task.memory for node in graph.all_tasks):
+        yield "The memory keeps texts in its own store, as it was asked to; capture_mode metadata does not change that."
+
+
+def warn_of_tracing() -> Iterator[str]:
+    """Who has switched tracing on expects uploads, and would look for them in vain (E68)."""
+    variable = find_tracing_variable()
+    if variable is not None and not config.langsmith:
+        yield (
+            f"{variable} is set, and has no effect here: a run contacts its models and nobody else. "
+            f"ensemble_notebook.config.langsmith = True lets LangChain's tracing through."
+        )
 
 
 def _find_absent_problems(ensemble: EnsembleDefinition, graph: Graph) -> Iterator[Problem]:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ensemble_notebook.domain.config import config
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import CaptureMode
@@ -42,11 +41,10 @@ from ensemble_notebook.ensemble.earlier_runs.reuse_preparation import (
     keeps_tasks,
     make_task_keys,
 )
-from ensemble_notebook.ensemble.run_checks import check_runnable, make_pricing
+from ensemble_notebook.ensemble.run_checks import check_runnable, check_textless, make_pricing, warn_of_tracing
 from ensemble_notebook.ensemble.run_inputs import merge_inputs, write_inputs
 from ensemble_notebook.ensemble.run_settings import RunSettings
 from ensemble_notebook.errors import Problem, ValidationError, did_you_mean
-from ensemble_notebook.models.langchain.tracing import find_tracing_variable
 from ensemble_notebook.trace.capture import resolve_capture_mode
 
 
@@ -173,7 +171,7 @@ class PreparedEnsemble:
         is_reusing = setting.reuse or resumed_from is not None or self._part is not None
         self._is_reusing = is_reusing or (parent is not None and parent.is_reusing)
         if self._capture_mode is CaptureMode.METADATA:
-            self._warnings = (*self._warnings, *_check_textless(ensemble, self.graph, setting))
+            self._warnings = (*self._warnings, *check_textless(ensemble, self.graph, setting))
         self._replayed_from = _name_recording(setting, parent)
         self._keeps_tasks = self._replayed_from is None and keeps_tasks(self._capture_mode, parent)
         if setting.reuse and self._replayed_from is None and not self._keeps_tasks:
@@ -313,7 +311,7 @@ class PreparedEnsemble:
             graph=graph,
             constraints=constraints,
             agents=tuple(list_planned_agents(map(resolver.resolve, self._agents), graph)),
-            warnings=(*find_resolved_role_warnings(graph), *_warn_of_tracing()),
+            warnings=(*find_resolved_role_warnings(graph), *warn_of_tracing()),
             text_filter=text_filter,
             task_keys=make_task_keys(self._ensemble, graph, constraints) if has_keys else None,
         )
@@ -324,35 +322,6 @@ def _name_recording(setting: RunSettings, parent: ParentRun | None) -> str | Non
     if parent is not None and parent.replayed_from is not None:
         return parent.replayed_from
     return None if setting.replay is None else Path(setting.replay).name
-
-
-def _check_textless(ensemble: EnsembleDefinition, graph: Graph, setting: RunSettings) -> Iterator[str]:
-    """Say what keeps texts although the capture mode is metadata (T6a).
-
-    Raises:
-        ValidationError: a recording would be nothing but texts, and so is what a run is resumed from.
-    """
-    if setting.resume is not None:
-        raise ValidationError(
-            "resume goes on with what was said, and capture_mode metadata keeps no text. Leave out one of them."
-        )
-    if setting.record is not None:
-        raise ValidationError(
-            "record keeps all that models are asked and answer, and capture_mode metadata keeps no text. "
-            "Leave out one of them."
-        )
-    if ensemble.memory is not None and any(node.task.memory for node in graph.all_tasks):
-        yield "The memory keeps texts in its own store, as it was asked to; capture_mode metadata does not change that."
-
-
-def _warn_of_tracing() -> Iterator[str]:
-    """Who has switched tracing on expects uploads, and would look for them in vain (E68)."""
-    variable = find_tracing_variable()
-    if variable is not None and not config.langsmith:
-        yield (
-            f"{variable} is set, and has no effect here: a run contacts its models and nobody else. "
-            f"ensemble_notebook.config.langsmith = True lets LangChain's tracing through."
-        )
 
 
 def _list_agents(ensemble: EnsembleDefinition, graph: Graph) -> list[Agent]:

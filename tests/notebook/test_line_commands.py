@@ -44,6 +44,13 @@ def test_a_remembered_run_is_exported_by_its_name(shell, tmp_path, monkeypatch):
     assert isinstance(shell.error(f"%ensemble export lunch {tmp_path}/lunch.html"), StoreError)
 
 
+@pytest.fixture
+def wide_terminal(monkeypatch):
+    """A terminal in which no line is cut; that of a test process may have any width."""
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+@pytest.mark.usefixtures("wide_terminal")
 def test_a_remembered_run_is_from_the_cell_of_its_prompt(shell, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ENSEMBLE_NOTEBOOK_STORE", str(tmp_path / "runs.sqlite"))
     shell.names["cook"] = lambda task: "pasta"
@@ -108,7 +115,7 @@ def test_models_are_shown_with_the_whole_note(shell, monkeypatch):
 
 
 @pytest.fixture
-def remembered(shell, store_path):
+def remembered(shell, store_path, wide_terminal):
     """A shell with two remembered runs, the second one of hostile inputs."""
     shell.names["cook"] = lambda task: "pasta"
     quoted = '"Cook for {guests}"'

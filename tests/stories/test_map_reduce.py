@@ -28,8 +28,8 @@ def test_thirty_documents_are_read_side_by_side_and_only_the_changed_one_again(n
         if asked.task.startswith("Summarise"):
             text = asked.task.replace("Summarise", "In short:")
             return Answer(text, until=lambda: notebook.server.max_in_flight >= 5)
-        count = len(set(re.findall(r"In short: .*", asked.last)))
-        return Answer(f"{count} letters, {asked.last.count('pier')} of a pier.")
+        summaries = set(re.findall(r"In short: .*", asked.last))
+        return Answer(f"{len(summaries)} letters, {sum('pier' in each for each in summaries)} of a pier.")
 
     notebook.answer(answer)
     notebook.run(DOCUMENTS, CELL)

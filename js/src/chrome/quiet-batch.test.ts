@@ -1,5 +1,5 @@
 // @vitest-environment jsdom
-// What a batch costs the page: nothing is written into it but what changed (TIMELINE section 3).
+// What a batch costs the page: nothing is written into it but what changed.
 
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { TestPage } from "../testing/page";
