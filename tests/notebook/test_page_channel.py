@@ -107,6 +107,14 @@ def page(kernel: Kernel) -> Iterator[PageOfTests]:
     page.leave()
 
 
+@pytest.fixture
+def later(kernel: Kernel) -> Iterator[PageOfTests]:
+    """Another page, which opens later."""
+    page = PageOfTests(kernel)
+    yield page
+    page.leave()
+
+
 def test_page_that_comes_in_mid_run_is_told_of_it_and_stops_it(kernel, page):
     request = send_cell(kernel, "cell-7")
     kernel.until(lambda: any(TRACE in bundle for bundle in kernel.bundles(request)))
@@ -161,7 +169,7 @@ def test_kernel_says_busy_again_after_each_message_of_a_page(kernel, page):
     assert states(kernel)[-1] == "idle"
 
 
-def test_end_of_a_run_is_told_to_pages_that_come_later_until_one_has_kept_it(kernel, page):
+def test_end_of_a_run_is_told_to_pages_that_come_later_until_one_has_kept_it(kernel, page, later):
     kernel.run("gate.set()")
     request = send_cell(kernel, "cell-11")
     kernel.reply(request)
@@ -169,12 +177,12 @@ def test_end_of_a_run_is_told_to_pages_that_come_later_until_one_has_kept_it(ker
     page.open()
     feed_id = next(each["feed_id"] for each in page.told("feeds")[-1]["feeds"] if each["cell_id"] == "cell-11")
     page.until(lambda: page.has_ended(feed_id))
-    page.say(kind="kept", feed_id=feed_id)
-    later = PageOfTests(kernel).open()
+    kept = page.say(kind="kept", feed_id=feed_id)
+    kernel.until(lambda: kernel.is_idle(kept))  # each page is heard on a thread of its own
+    later.open()
     later.say_to(feed_id, kind="ping", nonce=1)
     later.until(lambda: bool(later.told("pong")))
     assert not later.has_ended(feed_id)
-    later.leave()
 
 
 @pytest.mark.parametrize(
