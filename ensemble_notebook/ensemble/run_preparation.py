@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ensemble_notebook.domain.definitions.agent import Agent
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.definitions.enums import CaptureMode
+from ensemble_notebook.domain.definitions.enums import CaptureMode, TaskNoun
 from ensemble_notebook.domain.definitions.hierarchy import DELEGATE, DELEGATE_TASK, HierarchicalConstraints
 from ensemble_notebook.domain.definitions.memory import MemoryStore
 from ensemble_notebook.domain.definitions.nested_ensemble import MAX_DEPTH, describe_ensemble
@@ -126,7 +126,7 @@ class PreparedEnsemble:
         setting: of each run.
         source: where models come from.
         resumed_from: the run that is gone on with; None where none is.
-        is_map: whether its tasks are the rows of a map, each of which is a run with keys of its own for reuse.
+        task_noun: what its tasks are: those of a map are runs with keys of their own for reuse.
 
     Attributes:
         graph: as declared.
@@ -144,10 +144,10 @@ class PreparedEnsemble:
         source: ChatSource,
         resumed_from: str | None = None,
         *,
-        is_map: bool = False,
+        task_noun: TaskNoun = TaskNoun.TASK,
     ) -> None:
         self._ensemble = ensemble
-        self._is_map = is_map
+        self._task_noun = task_noun
         self._setting = setting
         self._resumed_from = resumed_from
         self._path = _find_path(ensemble, find_parent_run())
@@ -270,6 +270,7 @@ class PreparedEnsemble:
             conversations=self._conversations,
             continued_from=None if setting.continue_from is None else setting.continue_from.run_id,
             revision=find_inner_revision(),
+            task_noun=self._task_noun,
         )
 
     def _make_plan(self, written: Mapping[str, str], items: KnownItems) -> ExecutionPlan:
@@ -303,7 +304,7 @@ class PreparedEnsemble:
         resolver, constraints = AgentResolver(written), self._ensemble.hierarchical_constraints
         graph = resolver.resolve_graph(self.graph)
         constraints = None if constraints is None else resolve_constraints(constraints, graph)
-        has_keys = self._keeps_tasks and not self._is_map
+        has_keys = self._keeps_tasks and self._task_noun is TaskNoun.TASK
         text_filter = None
         if self._capture_mode is CaptureMode.METADATA:
             text_filter = TextFilter(self._warnings, {resolver.resolve(each).role: each.role for each in self._agents})

@@ -55,6 +55,15 @@ class ExitReason(StrEnum):
     BUDGET_EXCEEDED = "budget_exceeded"
 
 
+class TaskNoun(StrEnum):
+    """What views call the tasks of a run. Of a map they are rows, variants, or rows under variants, as runs."""
+
+    TASK = "task"
+    ROW = "row"
+    VARIANT = "variant"
+    RUN = "run"
+
+
 class PhaseStatus(StrEnum):
     """How a phase ended (T2)."""
 

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, PhaseStatus, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import (
+    CaptureMode,
+    ExitReason,
+    PhaseStatus,
+    RunStatus,
+    SpanStatus,
+    TaskNoun,
+)
 from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.outputs.chat_message import ChatMessage
 from ensemble_notebook.domain.outputs.task_output import TaskOutput
@@ -28,6 +35,7 @@ class RunStarted(Event):
         agents: all who take part.
         replayed_from: name of the recording that answers in place of models; None if models are asked (E42).
         resumed_from: id of the run that this one resumes; None if there is none.
+        task_noun: what views call its tasks.
     """
 
     name: str | None
@@ -39,6 +47,7 @@ class RunStarted(Event):
     agents: tuple[PlannedAgent, ...] = ()
     replayed_from: str | None = None
     resumed_from: str | None = None
+    task_noun: TaskNoun = TaskNoun.TASK
 
 
 @event

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import RunStatus, SpanStatus, TaskNoun
 from ensemble_notebook.domain.events import (
     Event,
     LlmAttemptEnded,
@@ -57,6 +57,7 @@ class RunLogger:
         self._team = graph.team
         self._is_verbose = is_verbose
         self._name = ""
+        self._task_noun = TaskNoun.TASK
         self._roles: dict[str, str] = {}  # of the tasks that have begun
         self._descriptions: dict[str, str] = {}
         self._asked: dict[str, str] = {}  # what a tool or a reviewer was asked, by span, until it has answered
@@ -109,7 +110,7 @@ class RunLogger:
     # --- What later lines need ----------------------------------------------------------------------------------------
 
     def _note_run(self, event: RunStarted) -> None:
-        self._name = event.name or event.run_id
+        self._name, self._task_noun = event.name or event.run_id, event.task_noun
 
     def _note_task(self, event: TaskStarted) -> None:
         name = event.task or ""
@@ -147,7 +148,7 @@ class RunLogger:
 
     def _describe_run_start(self, event: RunStarted) -> Line:
         replayed = "" if event.replayed_from is None else f", replayed from {event.replayed_from}"
-        tasks = pluralize(len(self._indices), "task")
+        tasks = pluralize(len(self._indices), self._task_noun)
         return logging.INFO, "Run %s started: %s, %s%s", self._name, tasks, event.workflow, replayed
 
     def _describe_run_end(self, event: RunEnded) -> Line:
@@ -160,7 +161,7 @@ class RunLogger:
 
     def _describe_totals(self) -> str:
         ends = Counter(self._ends.values())
-        parts = [f"{ends['completed']:,} of {pluralize(len(self._indices), 'task')} completed"]
+        parts = [f"{ends['completed']:,} of {pluralize(len(self._indices), self._task_noun)} completed"]
         parts += [f"{ends[word]} {word}" for word in ("failed", "skipped", "cancelled") if ends[word]]
         if self._request_count:
             known = "" if self._is_usage_known else "at least "

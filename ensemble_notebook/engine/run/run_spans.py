@@ -46,6 +46,7 @@ class RunSpans:
             agents=spec.agents,
             replayed_from=spec.replayed_from,
             resumed_from=spec.resumed_from,
+            task_noun=spec.task_noun,
         )
         self.run.emit(
             PlanMade,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ensemble_notebook.domain.definitions.cost import Pricing
 from ensemble_notebook.domain.definitions.delegation import DelegationPolicy
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, TaskNoun
 from ensemble_notebook.domain.definitions.hierarchy import HierarchicalConstraints, ManagerPrompt
 from ensemble_notebook.domain.definitions.limits import Budget, RateLimit
 from ensemble_notebook.domain.definitions.memory import MemoryStore
@@ -51,6 +51,7 @@ class RunSpec:
         task_keys: makes the keys under which finished tasks are kept; None where none of its own is.
         is_reusing: whether what earlier runs have done serves in place of running it again (C34).
         only: the one task that the run is about, and what it builds on; None for all tasks.
+        task_noun: what views call its tasks.
         revision: what its tasks are to do better, where it does a task that was sent back (E54); else None.
     """
 
@@ -88,6 +89,7 @@ class RunSpec:
     conversations: Mapping[str, Messages] = field(default_factory=dict)
     continued_from: str | None = None
     revision: InnerRevision | None = None
+    task_noun: TaskNoun = TaskNoun.TASK
 
     def get_told_plan(self) -> ExecutionPlan:
         """Get the plan that views are told of."""

@@ -141,7 +141,7 @@ class MapHandle:
         done = sum(each.is_done for each in result)
         made: EnsembleError | RunInterrupted = error
         if isinstance(error, RunInterrupted) and self.is_done:
-            made = RunInterrupted(f"{done} of {len(result)} rows are done and kept.")
+            made = RunInterrupted(f"{done} of {len(result)} {'runs' if result.variants else 'rows'} are done and kept.")
         elif isinstance(error, TaskExecutionError) and result.failures:
             made = _name_row(error, result)
         made.output = result

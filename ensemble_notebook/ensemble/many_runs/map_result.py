@@ -279,7 +279,10 @@ class MapResult(Pickled):
         return {**state, "rows": tuple(_without_texts(each) for each in self.rows), "_index": None}
 
     def describe(self) -> str:
-        """The result in a sentence: ``12 rows: 11 completed, 1 failed, 4.1k tokens, $0.012, 7.9 s``."""
+        """The result in a sentence: ``12 rows: 11 completed, 1 failed, 4.1k tokens, $0.012, 7.9 s``.
+
+        With variants it begins with ``12 rows under 2 variants``, or after `Variants.run` with ``2 variants``.
+        """
         counts = Counter(each.status for each in self.rows)
         parts = [f"{count:,} {status.replace('_', ' ')}" for status, count in counts.items()]
         if self.output is not None:
@@ -290,7 +293,15 @@ class MapResult(Pickled):
             if metrics.cost is not None and metrics.llm_call_count:
                 parts.append(format_money(metrics.cost, metrics.currency))
             parts.append(format_duration(self.output.total_duration))
-        return f"{pluralize(len(self), 'row')}: {', '.join(parts)}" if parts else "0 rows"
+        return ": ".join([self._describe_size(), *filter(None, [", ".join(parts)])])
+
+    def _describe_size(self) -> str:
+        if not self.variants:
+            return pluralize(len(self), "row")
+        variants = pluralize(len(self.variants), "variant")
+        if self._index is None and len(self) == len(self.variants):  # what `Variants.run` gives
+            return variants
+        return f"{pluralize(len(self) // len(self.variants), 'row')} under {variants}"
 
     @property
     def shows_texts(self) -> bool:

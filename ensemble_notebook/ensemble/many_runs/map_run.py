@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Final, Literal
 
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, Workflow
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ErrorStrategy, ReviewPolicy, TaskNoun, Workflow
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.definitions.templates import escape_variables
 from ensemble_notebook.domain.definitions.tool import TaskInput
@@ -224,6 +224,7 @@ class _MapRun:
             _CheckedVariant(each, inputs, row_settings, self._source, reviews, self._pool)
             for each in variants or [Variant(None, ensemble, {})]
         ]
+        self._has_variants = bool(variants)
         self._capture_mode = checked[0].prepared.capture_mode
         self._hides_rows = self._capture_mode is CaptureMode.METADATA
         self._rows = rows if isinstance(rows, Rows) else read_rows(rows, hides_labels=self._hides_rows)
@@ -246,10 +247,16 @@ class _MapRun:
         outer = self._make_outer(to_run)
         settings = replace(self._settings, reuse=False, only=None)
         resumed_from = None if resumed is None else resumed.run.run_id
-        spec = PreparedEnsemble(outer, settings, self._source, resumed_from, is_map=True).make_spec({})
+        spec = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=self._task_noun).make_spec({})
         spec = replace(spec, is_reusing=self._settings.reuse or spec.is_reusing)
         run = RunHandle(outer, spec, self._source, SystemClock(), next(self._run_ids), self._settings, resumed)
         return MapHandle(run, self.make_result, self._ensemble.name)
+
+    @property
+    def _task_noun(self) -> TaskNoun:
+        if not self._has_variants:
+            return TaskNoun.ROW
+        return TaskNoun.VARIANT if self._rows.is_nameless else TaskNoun.RUN
 
     @property
     def _concurrency(self) -> int:

@@ -50,6 +50,11 @@ class Rows:
     index: Any
     columns: tuple[str, ...]
 
+    @property
+    def is_nameless(self) -> bool:
+        """True for `make_only_row`."""
+        return [each.name for each in self.rows] == [""]
+
 
 def read_rows(given: Any, *, hides_labels: bool = False) -> Rows:
     """Read a table or a list as rows.

@@ -96,7 +96,7 @@ def draw_chart(chart: Chart) -> Any:
     for fact in chart.facts:
         title.append(" · ", "bright_black").append(remove_control_characters(fact))
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False, header_style="bright_black")
-    for head in ("task", "agent", chart.axis[0] + chart.axis[1].rjust(40 - len(chart.axis[0]))):
+    for head in (*chart.names, chart.axis[0] + chart.axis[1].rjust(40 - len(chart.axis[0]))):
         table.add_column(head, no_wrap=True)
     for head in chart.heads:
         table.add_column(head, justify="right", no_wrap=True)

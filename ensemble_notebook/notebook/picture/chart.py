@@ -26,6 +26,7 @@ ReadRows = Callable[[Iterable[str]], Mapping[str, Mapping[str, Any]]]
 L = TypeVar("L", Place, ChartLine)
 
 MOST_LINES: Final = 100
+_TASK: Final = "task"
 _USUAL_RETRIES: Final = next(each.default for each in fields(Agent) if each.name == "max_retries")
 MARKS: Final = {
     "pending": "○",
@@ -59,6 +60,7 @@ class Chart:
         status, title: of the status line.
         facts: what else the status line says, in order of importance.
         sentence: what happened (W20); empty before the end.
+        names: heads of the columns that say what a line is, and who did it or what it is about.
         axis: texts at the start and the end of the bars.
         heads: of the columns beside the bars.
         lines: phases and tasks, in order of declaration.
@@ -70,6 +72,7 @@ class Chart:
     title: str
     facts: tuple[str, ...]
     sentence: str
+    names: tuple[str, str]
     axis: tuple[str, str]
     heads: tuple[str, ...]
     lines: tuple[ChartLine, ...]
@@ -90,15 +93,16 @@ def make_chart(snapshot: Mapping[str, Any], read_rows: ReadRows | None = None) -
     shown, left_out = _choose(places)
     if read_rows is not None:
         shown = _complete(shown, read_rows)
-    told_below = find_told_below(shown)
+    told_below, noun = find_told_below(shown), _get_noun(run)
     return _fit_chart(
         status=run["status"],
         title=_describe_status(run),
         facts=(*_list_facts(run), *_describe_script(run, rows), *_describe_replay(run)),
         sentence=run.get("sentence") or "",
+        names=("task", "agent") if noun == _TASK else (noun, "about"),
         axis=("0 s", format_duration(end)),
         heads=("time", "tokens", "cost"),
-        lines=[make_chart_line(place, end, run["currency"], told_below) for place in shown],
+        lines=[make_chart_line(place, end, run["currency"], told_below, is_map=noun != _TASK) for place in shown],
         notes=[*_describe_failure(run, places), *run["warnings"], *filter(None, [run.get("note")]), *left_out],
     )
 
@@ -131,6 +135,7 @@ def make_plan_chart(plan: ExecutionPlan, title: str = "plan") -> Chart:
             f"longest chain {pluralize(plan.estimated_rounds, 'task')}",
         ],
         sentence="",
+        names=("task", "agent"),
         axis=("first", "last"),
         heads=("after" if plan.phases else "reads", "model", "settings"),
         lines=shown,
@@ -168,12 +173,13 @@ def _fit_chart(
     """Put together, without the columns in which nothing stands."""
     used = [index for index in range(len(heads)) if any(line.cells[index] for line in lines)]
     kinds = {piece.kind for line in lines for piece in line.bar}
+    words = _LEGEND if rest["names"][0] == _TASK else {**_LEGEND, "handler": f"{rest['names'][0]} or handler"}
     return Chart(
         heads=tuple(heads[index] for index in used),
         lines=tuple(_keep_cells(line, used) for line in lines),
         facts=tuple(facts),
         notes=tuple(notes),
-        legend=tuple((BarPiece(GLYPHS[kind], kind), word) for kind, word in _LEGEND.items() if kind in kinds),
+        legend=tuple((BarPiece(GLYPHS[kind], kind), word) for kind, word in words.items() if kind in kinds),
         **rest,
     )
 
@@ -194,11 +200,16 @@ def _keep_cells(line: ChartLine, used: Sequence[int]) -> ChartLine:
     return replace(line, cells=tuple(line.cells[index] for index in used))
 
 
+def _get_noun(run: Mapping[str, Any]) -> str:
+    """What its tasks are called. Runs that earlier versions saved don't say."""
+    return run.get("task_noun") or _TASK
+
+
 def _list_facts(run: Mapping[str, Any]) -> Iterable[str]:
     if run.get("name"):
         yield run["name"]
     yield format_duration(float(run.get("elapsed_ms") or 0))
-    yield f"{run['tasks_done']:,}/{pluralize(run['tasks_total'], 'task')}"
+    yield f"{run['tasks_done']:,}/{pluralize(run['tasks_total'], _get_noun(run))}"
     if calls := run["llm_call_count"]:
         used = (run.get("input_tokens") or 0) + (run.get("output_tokens") or 0)
         if used or run["tokens_complete"]:

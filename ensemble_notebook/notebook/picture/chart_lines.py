@@ -42,6 +42,7 @@ class ChartLine:
         span_id: of the task or phase; empty in a plan.
         is_phase: True for a heading.
         depth: 1 for a task in a phase, one more for each time that its work was handed on.
+        agent: who did it; of a row of a map, what it is about.
         is_worker: it is no task of the plan: it was handed on, or is of a run inside the task above or a review.
         status: as in the rows.
         bar: pieces from the left; together at most as many characters as a bar is wide, and a mark.
@@ -141,7 +142,9 @@ def find_told_below(places: Iterable[Place]) -> frozenset[str]:
     return frozenset(found)
 
 
-def make_chart_line(place: Place, end: float, currency: str, told_below: Container[str] = ()) -> ChartLine:
+def make_chart_line(
+    place: Place, end: float, currency: str, told_below: Container[str] = (), *, is_map: bool = False
+) -> ChartLine:
     """Draw a line.
 
     Args:
@@ -149,6 +152,7 @@ def make_chart_line(place: Place, end: float, currency: str, told_below: Contain
         end: of the time axis, in milliseconds.
         currency: of costs that don't say theirs.
         told_below: see `find_told_below`.
+        is_map: whether the tasks of the plan are the rows of a map, which nobody does: each says what it is about.
     """
     if place.is_phase:
         return replace(_make_phase_line(place.row, end), depth=place.depth)
@@ -156,6 +160,9 @@ def make_chart_line(place: Place, end: float, currency: str, told_below: Contain
         return _make_startup_line(place.row, end)
     row = {**place.row, "error_type": None} if place.row["span_id"] in told_below else place.row
     line = _make_task_line(row, place.parts, end, currency)
+    if is_map and not place.is_worker:
+        about = row.get("description") or ""
+        line = replace(line, agent="" if about == row["name"] else about)
     return replace(line, depth=place.depth, is_worker=place.is_worker)
 
 

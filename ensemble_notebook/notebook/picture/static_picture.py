@@ -128,7 +128,8 @@ def render_chart_text(chart: Chart) -> str:
         numbers = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
         return f"{mark} {name:<{names}}  {agent:<{agents}}  {bar:<{WIDTH + 1}} {numbers}".rstrip()
 
-    lines = [_join_headline(chart), row(" ", "task", "agent" if agents else "", _render_axis(chart), chart.heads)]
+    name, agent = chart.names
+    lines = [_join_headline(chart), row(" ", name, agent if agents else "", _render_axis(chart), chart.heads)]
     for line in chart.lines:
         bar = "".join(piece.text for piece in line.bar)
         lines.append(row(MARKS[line.status], _render_label(line), _shorten(line.agent), bar, line.cells))
@@ -148,14 +149,14 @@ def render_chart_html(chart: Chart, outputs: Mapping[str, str] | None = None, wh
     said = f"<div>{escape_text(chart.sentence)}</div>" if chart.sentence else ""
     rows = "".join(_render_rows(line, len(chart.heads)) for line in chart.lines)
     heads = "".join(f'<th style="{_NUMBER};font-weight:normal">{head}</th>' for head in chart.heads)
+    names = "".join(f'<th style="{_CELL};font-weight:normal">{name}</th>' for name in chart.names)
     axis = _render_axis(chart).replace(" ", "\xa0")
     return (
         '<div style="font-size:13px;line-height:1.5;overflow-x:auto">'
         f"<div>{title}{facts}</div>{said}"
         '<table style="border-collapse:collapse;border:0;margin:4px 0;font-size:13px;color:inherit">'
         '<thead style="border:0">'
-        f'<tr style="border:0;background:none;{_FAINT}">'
-        f'<th style="{_CELL};font-weight:normal">task</th><th style="{_CELL};font-weight:normal">agent</th>'
+        f'<tr style="border:0;background:none;{_FAINT}">{names}'
         f'<th style="{_CELL};font-weight:normal"><code style="{_MONO}">{axis}</code></th>{heads}</tr>'
         f"</thead><tbody>{rows}</tbody></table>"
         f"{''.join(_render_notes(chart))}{_render_outputs(chart, outputs or {}, whole_text)}</div>"

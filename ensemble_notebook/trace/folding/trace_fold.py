@@ -14,7 +14,14 @@ from typing import Any, Final
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
 from ensemble_notebook.domain.definitions.definition import PlainValue
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, PhaseStatus, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import (
+    CaptureMode,
+    ExitReason,
+    PhaseStatus,
+    RunStatus,
+    SpanStatus,
+    TaskNoun,
+)
 from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
@@ -49,6 +56,7 @@ class TraceFold:
         agents, budget, capture_mode, replayed_from: as the run began with them.
         chain: what made the run as long as it was, see `critical`; empty before the end.
         savings: what was not spent, since tasks were reused.
+        task_noun: what views call its tasks.
         summary: what views say of it, in place of what happened; None for a run.
         note: what is being prepared, e.g. a model that is loading; None once it is ready, or after the end.
     """
@@ -69,6 +77,7 @@ class TraceFold:
         self.budget: Budget | None = None
         self.capture_mode: CaptureMode = CaptureMode.OFF
         self.replayed_from: str | None = None
+        self.task_noun: TaskNoun = TaskNoun.TASK
         self.plan: ExecutionPlan | None = None
         self.status: RunStatus = RunStatus.PENDING
         self.exit_reason: ExitReason | None = None
@@ -172,6 +181,7 @@ class TraceFold:
         self.inputs = {name: clean_value(name, value) for name, value in event.inputs.items()}
         self.max_concurrency, self.budget = event.max_concurrency, event.budget
         self.agents, self.capture_mode = event.agents, event.capture_mode
+        self.task_noun = event.task_noun
         self.replayed_from = None if event.replayed_from is None else clean_text(event.replayed_from)
         self.status = RunStatus.RUNNING
         self.run = self.tree.begin(event, SpanKind.RUN, event.name or "run")

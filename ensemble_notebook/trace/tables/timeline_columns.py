@@ -229,6 +229,13 @@ RUN: Final = Table(
         *RUNS.pick("status", "exit_reason"),
         Column("sentence", "string", "what happened, in one sentence; null before the end"),
         Column("elapsed_ms", "Float64", "since the start; of a run that is over, its length", is_nullable=False),
+        Column(
+            "task_noun",
+            "category",
+            "what a task is called: task, row, variant or run",
+            "fold.task_noun.value",
+            is_nullable=False,
+        ),
         Column("tasks_total", "Int64", "tasks of the plan", _count_tasks, is_nullable=False),
         *RUNS.pick("tasks_done", "tasks_failed", "tasks_skipped", "tasks_cancelled"),
         Column(

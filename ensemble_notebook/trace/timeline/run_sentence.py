@@ -76,8 +76,8 @@ def _describe_savings(fold: TraceFold, tasks: list[Span]) -> str:
 def _count_done(fold: TraceFold, tasks: list[Span], how: str) -> str:
     """How many of the tasks completed, and what became of the others."""
     counts = fold.tree.task_counts
-    done = counts[SpanStatus.OK]
-    said = pluralize(done, "task") if done == len(tasks) else f"{done:,} of {pluralize(len(tasks), 'task')}"
+    done, noun = counts[SpanStatus.OK], fold.task_noun
+    said = pluralize(done, noun) if done == len(tasks) else f"{done:,} of {pluralize(len(tasks), noun)}"
     left = [f"{counts[status]:,} {word}" for status, word in _LEFT.items() if counts[status]]
     return ", ".join([f"{said} {how}", *left])
 

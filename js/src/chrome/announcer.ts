@@ -2,6 +2,7 @@
 // (W10). Pure: from two states of the run to a sentence or none.
 
 import type { Run } from "../wire/rows";
+import { countTasks } from "../wording/labels";
 import { formatDuration, formatExactCount, pluralize } from "../wording/numbers";
 
 const APART_MS = 5000;
@@ -27,9 +28,9 @@ function describeChange(before: Run | null, run: Run): string | null {
   const end = formatDuration(run.elapsed_ms);
   switch (run.status) {
     case "completed":
-      return `${run.name} completed in ${end}: ${pluralize(run.tasks_done, "task")}.`;
+      return `${run.name} completed in ${end}: ${countTasks(run, run.tasks_done)}.`;
     case "completed_with_warnings":
-      return `${run.name} completed with warnings in ${end}: ${pluralize(run.tasks_done, "task")}.`;
+      return `${run.name} completed with warnings in ${end}: ${countTasks(run, run.tasks_done)}.`;
     case "budget_exceeded":
       return `${run.name} stopped after ${end}: its budget is used up.`;
     case "exited_early":
@@ -48,5 +49,5 @@ function describeProgress(before: Run | null, run: Run): string | null {
   if (before?.run_id !== run.run_id || before.status !== run.status) return `${run.name} is running.`;
   if (before.tasks_done === run.tasks_done && before.tasks_skipped === run.tasks_skipped) return null;
   const now = run.active.map((span) => span.name).slice(0, 3).join(", ");
-  return `${formatExactCount(run.tasks_done)} of ${pluralize(run.tasks_total, "task")} done${now ? `; now ${now}` : ""}.`;
+  return `${formatExactCount(run.tasks_done)} of ${countTasks(run, run.tasks_total)} done${now ? `; now ${now}` : ""}.`;
 }

@@ -5,6 +5,7 @@ import type { Store } from "../store/store";
 import type { Kept } from "../wire/messages";
 import { isFinal } from "../wire/predicates";
 import type { Run } from "../wire/rows";
+import { countTasks } from "../wording/labels";
 import { formatExactCount, pluralize } from "../wording/numbers";
 import { EXPLAINED, type State } from "./run-state";
 
@@ -33,7 +34,7 @@ export function RunNotes({ store, state, isSaved }: Props) {
 /** What a state means for this run, and what a person can do. */
 function explain(state: State, run: Run): string {
   if (!isFinal(run.status)) return state.hint;
-  const kept = run.tasks_skipped ? `${pluralize(run.tasks_skipped, "task")} did not run; what was done is kept.` : "What was done is kept.";
+  const kept = run.tasks_skipped ? `${countTasks(run, run.tasks_skipped)} did not run; what was done is kept.` : "What was done is kept.";
   return `${state.hint} ${kept}${state.key === "budget" ? " A larger budget lets the cell go on to the end." : ""}`;
 }
 

@@ -42,6 +42,12 @@ describe("the budget", () => {
   });
 });
 
+it.each([["row", "3/1,000 rows"], ["variant", "3/1,000 variants"], ["task", "3/1,000 tasks"]])("counts what a run is of: %s", async (noun, words) => {
+  await show({ task_noun: noun, tasks_done: 3, tasks_total: 1000 });
+  expect(page.place.querySelector(".et-tasks")?.textContent).toBe(words);
+  expect(page.place.querySelector("[role=progressbar]")?.getAttribute("aria-valuetext")).toBe(words.replace("/", " of ") + " done");
+});
+
 it("labels a replayed run", async () => {
   await show({ replayed_from: "night.yaml" });
   const badge = page.place.querySelector<HTMLElement>(".et-badge");

@@ -10,6 +10,7 @@ import { listWarnings, nextProblem } from "../store/problems";
 import { unknownSince } from "../store/row-state";
 import type { View } from "../view/view";
 import type { Run } from "../wire/rows";
+import { countTasks } from "../wording/labels";
 import { formatClock, formatCount, formatDuration, formatExactCount, formatMoney, formatPercent, pluralize } from "../wording/numbers";
 import { formatTimeOfDay } from "../wording/text";
 import { BudgetShare, isCostBudget } from "./budget-meter";
@@ -83,7 +84,7 @@ function Spend({ run, view }: { run: Run; view: View }) {
     <div class="et-line et-facts">
       {run.sentence === null && (
         <span class="et-tasks">
-          <b>{formatExactCount(run.tasks_done)}</b>/{formatExactCount(run.tasks_total)} {run.tasks_total === 1 ? "task" : "tasks"}
+          <b>{formatExactCount(run.tasks_done)}</b>/{countTasks(run, run.tasks_total)}
         </span>
       )}
       <RunningNow run={run} view={view} />
@@ -154,7 +155,7 @@ function Progress({ run }: { run: Run }) {
   ];
   return (
     <div class="et-progress" role="progressbar" aria-label="Tasks" aria-valuemin={0} aria-valuemax={run.tasks_total}
-      aria-valuenow={run.tasks_done} aria-valuetext={`${formatExactCount(run.tasks_done)} of ${pluralize(run.tasks_total, "task")} done`}>
+      aria-valuenow={run.tasks_done} aria-valuetext={`${formatExactCount(run.tasks_done)} of ${countTasks(run, run.tasks_total)} done`}>
       {parts.map(([name, amount]) => amount > 0 && <i data-part={name} style={{ width: `${(100 * amount) / total}%` }} />)}
     </div>
   );

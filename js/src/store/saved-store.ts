@@ -1,7 +1,7 @@
 // A saved view made from what a page knows, for a run whose kernel has gone before its end: nobody else can save it.
 
 import type { Row, Run } from "../wire/rows";
-import { pluralize } from "../wording/numbers";
+import { countTasks } from "../wording/labels";
 import type { Store } from "./store";
 
 /** Of the form that has rows as objects; all later views read it. */
@@ -29,7 +29,7 @@ export function storeToSaved(store: Store, feedId: string): Record<string, unkno
   };
 }
 
-const describeEnd = (run: Run): string => `The kernel went before the end; ${run.tasks_done} of ${pluralize(run.tasks_total, "task")} done`;
+const describeEnd = (run: Run): string => `The kernel went before the end; ${run.tasks_done} of ${countTasks(run, run.tasks_total)} done`;
 
 function endRow(row: Row, now: number): Row {
   if (row.status === "pending") return { ...row, status: "skipped" };

@@ -160,6 +160,7 @@ function readRun(found: unknown): Run | null {
     status: value.status as RunStatus,
     exit_reason: textOr(value.exit_reason, null),
     sentence: textOr(value.sentence, null),
+    task_noun: textOr(value.task_noun, "task"),
     phases_now: textsOf(value.phases_now),
     active: Array.isArray(value.active) ? value.active.filter(isActive) : [],
     tokens_complete: value.tokens_complete !== false,

@@ -240,6 +240,8 @@ export interface Run {
   sentence?: string | null;
   /** since the start; of a run that is over, its length (ms) */
   elapsed_ms: number;
+  /** what a task is called: task, row, variant or run */
+  task_noun: string;
   /** tasks of the plan */
   tasks_total: number;
   /** tasks of the plan that completed */

@@ -141,6 +141,7 @@ function toRun(trace: Json, run: Json | undefined, shown: Json[], rows: Map<stri
     status: String(trace.status ?? "").toLowerCase(),
     exit_reason: reason,
     elapsed_ms: total.end_ms ?? 0,
+    task_noun: objectsOf(trace.events).find((event) => event.type === "RunStarted")?.taskNoun ?? "task",
     tasks_total: tasks.length,
     tasks_done: count("ok"),
     tasks_failed: count("error"),

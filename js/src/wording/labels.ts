@@ -1,9 +1,9 @@
 // What spans are called: one vocabulary for bars, tooltips, drawer and status line. Pure; words only.
 
 import type { KnownKind } from "../wire/kinds";
-import type { Row, Status } from "../wire/rows";
+import type { Row, Run, Status } from "../wire/rows";
 import { entryOf, type Kind, traitsOf } from "../wire/traits";
-import { formatCount, formatDuration, formatExactCount, formatMoney } from "./numbers";
+import { formatCount, formatDuration, formatExactCount, formatMoney, pluralize } from "./numbers";
 
 export const STATUS_NAMES: Record<Status, string> = {
   pending: "pending", running: "running", waiting: "waiting", ok: "done", error: "failed", cancelled: "cancelled",
@@ -20,6 +20,9 @@ export function stateOfMany(statuses: readonly Status[]): { status: Status; name
   const found = WORST_FIRST.filter((status) => counts.has(status));
   return { status: found[1] ?? "ok", name: found.map((status) => `${counts.get(status)} ${STATUS_NAMES[status]}`).join(", ") };
 }
+
+/** So many tasks of a run, by what they are called: `3 tasks`, of a map `3 rows`. */
+export const countTasks = (run: Run, amount: number): string => pluralize(amount, run.task_noun);
 
 /** How often a task runs, behind its name: ` x 12`, ` x ?` as long as nobody knows for how many items; empty for once. */
 export function timesOf(row: Row): string {
