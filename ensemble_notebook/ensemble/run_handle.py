@@ -26,6 +26,7 @@ from ensemble_notebook.engine.events.run_log import RunLogger
 from ensemble_notebook.engine.limits.parent_run import find_parent_run, make_context_of_nobody
 from ensemble_notebook.engine.run.driver import Driver
 from ensemble_notebook.engine.specs.run_spec import RunSpec
+from ensemble_notebook.engine.threads.collector_pace import collect_less_often
 from ensemble_notebook.engine.threads.function_caller import FunctionCaller
 from ensemble_notebook.engine.threads.loop_thread import LoopThread, loop_thread, replace_loop_thread
 from ensemble_notebook.ensemble.earlier_runs.remembered_tasks import NestedTasks, RememberedTasks
@@ -249,7 +250,8 @@ class RunHandle:
             # What is nested in a run is in its context, too.
             is_silent = config.langsmith or self._parent is not None
             async with _AS_IT_IS if is_silent else no_tracing_by_environment():
-                await driver.run()
+                with collect_less_often(len(self._spec.graph.tasks)):
+                    await driver.run()
         finally:
             if timer is not None:
                 timer.cancel()

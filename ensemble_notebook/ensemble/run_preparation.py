@@ -24,7 +24,7 @@ from ensemble_notebook.domain.planning.agent_resolution import (
 )
 from ensemble_notebook.domain.planning.ensemble_texts import has_handlers, list_item_inputs, list_texts
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent, fill_plan, make_plan
-from ensemble_notebook.domain.planning.graph import Graph
+from ensemble_notebook.domain.planning.graph import Graph, build_graph
 from ensemble_notebook.domain.planning.graph_part import GraphPart
 from ensemble_notebook.domain.planning.known_items import KnownItems, list_known_items
 from ensemble_notebook.domain.planning.nested_tasks import describe_too_deep
@@ -151,7 +151,10 @@ class PreparedEnsemble:
         self._setting = setting
         self._resumed_from = resumed_from
         self._path = _find_path(ensemble, find_parent_run())
-        self.graph, self._warnings = check_runnable(ensemble, source)
+        # The ensemble of each row was checked by itself, and there may be ten thousand tasks around them.
+        self.graph, self._warnings = (
+            (build_graph(ensemble), ()) if task_noun.is_run else check_runnable(ensemble, source)
+        )
         check_inner_variables(ensemble)
         self.texts = list_texts(ensemble)
         self.used_texts = [*self.texts, *list_item_inputs(ensemble)]
@@ -304,7 +307,7 @@ class PreparedEnsemble:
         resolver, constraints = AgentResolver(written), self._ensemble.hierarchical_constraints
         graph = resolver.resolve_graph(self.graph)
         constraints = None if constraints is None else resolve_constraints(constraints, graph)
-        has_keys = self._keeps_tasks and self._task_noun is TaskNoun.TASK
+        has_keys = self._keeps_tasks and not self._task_noun.is_run
         text_filter = None
         if self._capture_mode is CaptureMode.METADATA:
             text_filter = TextFilter(self._warnings, {resolver.resolve(each).role: each.role for each in self._agents})

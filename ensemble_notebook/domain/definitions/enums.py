@@ -63,6 +63,11 @@ class TaskNoun(StrEnum):
     VARIANT = "variant"
     RUN = "run"
 
+    @property
+    def is_run(self) -> bool:
+        """Whether each of them is a run of its own: those of a map."""
+        return self is not TaskNoun.TASK
+
 
 class PhaseStatus(StrEnum):
     """How a phase ended (T2)."""

@@ -43,6 +43,7 @@ from ensemble_notebook.engine.task.for_each import ForEachRunner
 from ensemble_notebook.engine.task.guardrails import GuardrailKind, run_guardrails
 from ensemble_notebook.engine.task.handler_runner import run_handler
 from ensemble_notebook.engine.task.item_tasks import ItemPlaces
+from ensemble_notebook.engine.task.row_runner import run_row
 from ensemble_notebook.engine.task.task_agents import TaskAgents
 from ensemble_notebook.engine.task.task_memory import TaskMemory
 from ensemble_notebook.engine.task.task_reuse import TaskReuse
@@ -151,6 +152,9 @@ class TaskRunner:
             BudgetExceededError: a model request did not fit into the budget.
             Exception: whatever ended it; a model's failure as `AgentExecutionError`, a handler's as it was raised.
         """
+        if self._spec.task_noun.is_run:
+            self._note_asking(resolved.node, span)
+            return run_row(resolved, span)
         if resolved.node.task.for_each is None:
             return self._run_once(resolved, span)
         return self._get_for_each().run(resolved, span)
@@ -182,10 +186,14 @@ class TaskRunner:
             )
         return self._agents
 
+    def _note_asking(self, node: TaskNode, span: SpanEmitter) -> None:
+        """What is asked from here on is asked for this task, or, in a nested run, for the task around it."""
+        if not self._is_nested:
+            set_asking_task(node.name, span.phase)
+
     async def _run_once(self, resolved: ResolvedTask, span: SpanEmitter) -> TaskOutput:
         """The output of a task, or of one item of it."""
-        if not self._is_nested:  # what is asked in there is asked for the task around it
-            set_asking_task(resolved.node.name, span.phase)
+        self._note_asking(resolved.node, span)
         task, memory = resolved.node.task, NO_MEMORY
         if task.memory:
             memory = await self._memory.read(task.memory, resolved.description, span, task.timeout)

@@ -6,7 +6,7 @@ timeline and store. The ensemble is checked once, and all rows are checked befor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Final, Literal
@@ -19,6 +19,7 @@ from ensemble_notebook.domain.planning.execution_plan import find_final_tasks
 from ensemble_notebook.domain.seams.chat_port import ChatSource
 from ensemble_notebook.engine.agent.structured_output import get_output_format
 from ensemble_notebook.engine.events.clock import SystemClock
+from ensemble_notebook.engine.threads.collector_pace import collect_less_often
 from ensemble_notebook.ensemble.earlier_runs.resuming import load_resumed_run
 from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput, RunnableEnsemble
 from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
@@ -41,6 +42,7 @@ _ROWS_FOR_A_SLOT: Final = 2
 """One that runs, and one that waits beside it, so that no worker waits for us."""
 _MOST_PROBLEMS: Final = 5
 _NO_ROWS: Final = "There are no rows, so nothing was run."
+_ROW: Final = "A row."
 _ROW_ROLE: Final = "What came of this row."
 
 
@@ -244,12 +246,14 @@ class _MapRun:
         if not to_run:
             return MapHandle(None, self.make_result, self._ensemble.name)
         resumed = None if self._settings.resume is None else load_resumed_run(self._settings.resume)
-        outer = self._make_outer(to_run)
         settings = replace(self._settings, reuse=False, only=None)
         resumed_from = None if resumed is None else resumed.run.run_id
-        spec = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=self._task_noun).make_spec({})
-        spec = replace(spec, is_reusing=self._settings.reuse or spec.is_reusing)
-        run = RunHandle(outer, spec, self._source, SystemClock(), next(self._run_ids), self._settings, resumed)
+        with collect_less_often(len(to_run)):
+            outer = self._make_outer(to_run)
+            prepared = PreparedEnsemble(outer, settings, self._source, resumed_from, task_noun=self._task_noun)
+            spec = prepared.make_spec({})
+            spec = replace(spec, is_reusing=self._settings.reuse or spec.is_reusing)
+            run = RunHandle(outer, spec, self._source, SystemClock(), next(self._run_ids), self._settings, resumed)
         return MapHandle(run, self.make_result, self._ensemble.name)
 
     @property
@@ -267,20 +271,13 @@ class _MapRun:
     def _make_outer(self, to_run: Sequence[_RowRun]) -> RunnableEnsemble:
         """The ensemble whose tasks are the rows."""
 
-        async def run_row(given: TaskInput) -> str:
+        def run_row(given: TaskInput) -> Coroutine[Any, Any, str]:
             outcome = self._outcomes[given.name] = RowOutcome(next(self._run_ids))
             each = self._runs[given.name]
-            return await each.variant.runner.run(each.row, outcome)
+            return each.variant.runner.run(each.row, outcome)
 
-        tasks = [
-            Task(
-                description=self._describe(each),
-                expected_output=_ROW_ROLE,
-                name=each.name,
-                handler=run_row,
-            )
-            for each in to_run
-        ]
+        row = Task(description=_ROW, expected_output=_ROW_ROLE, handler=run_row)
+        tasks = [row.with_texts(name=each.name, description=self._describe(each)) for each in to_run]
         return replace(
             self._ensemble,
             tasks=tasks,
