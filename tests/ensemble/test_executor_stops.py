@@ -6,12 +6,16 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from ensemble_notebook import Budget, Ensemble, MapResult, RunInterrupted, Task
@@ -168,6 +172,51 @@ def test_interrupt_that_reaches_the_workers_alone_stops_their_rows(
     assert get_calls_left(budget) == CALLS - 2
     assert result.frame.error.tolist() == ["Its worker was interrupted."] * 2
     assert [each.is_disconnected for each in server.requests] == [True, True]
+
+
+HOME = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+from ensemble_notebook import Ensemble, Task
+
+def find_executor(kind):
+    if kind in multiprocessing.get_all_start_methods():
+        return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(kind))
+    import distributed
+    return distributed.Client(kind)
+
+if __name__ == "__main__":
+    kind, url = sys.argv[1:]
+    tasks = [Task.of("Say {word}", name=f"say {place}") for place in range(5)]
+    ensemble = Ensemble(tasks=tasks, llm=f"openai:m@{url}", workflow="sequential")
+    ensemble.map([{"word": f"slow-{place}"} for place in range(6)], executor=find_executor(kind))
+"""
+
+
+@pytest.mark.parametrize("kind", ["fork", "forkserver", "spawn", "cluster"])
+def test_rows_elsewhere_stop_where_the_process_of_the_map_is_killed(
+    kind: str, request: pytest.FixtureRequest, server: Server, tmp_path: Path
+) -> None:
+    home = tmp_path / "home.py"
+    home.write_text(HOME)
+    where = request.getfixturevalue("cluster").scheduler.address if kind == "cluster" else kind
+    process = subprocess.Popen([sys.executable, home, where, server.url], stderr=subprocess.DEVNULL)
+    server.wait_for(2)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    try:
+        process.kill()
+        server.wait_for_ends()
+        assert [each.is_disconnected for each in server.requests] == [True, True]
+        server.is_released = True  # a row that goes on, or begins, would ask at once
+        if kind == "cluster":
+            assert request.getfixturevalue("cluster").submit(max, 1, 2).result() == 2  # it serves others as before
+        time.sleep(0.5)
+        assert len(server.requests) == 2
+    finally:
+        process.wait()
+        for each in workers:  # multiprocessing leaves them waiting for work
+            if each.is_running():
+                each.kill()
 
 
 def test_grant_of_a_row_that_comes_home_after_the_map_has_ended_is_settled_then(server: Server, budget: Budget) -> None:

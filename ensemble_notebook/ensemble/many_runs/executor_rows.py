@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -117,6 +118,7 @@ class ExecutorRows:
             request = RowRequest(
                 run_id=run_id,
                 stop=self._pool.stop_name,
+                home=os.getpid(),
                 values=values,
                 only=self._only,
                 grant=None if grant is None else grant.budget,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing
+import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +40,7 @@ class RowRequest:
     Attributes:
         run_id: of its run.
         stop: the name of the map's stop: of a file that is there from then on, or of an event of Dask.
+        home: id of the process of the map.
         values: of all template variables.
         only: name of the only task to run; None: all.
         grant: what it may spend; None: no limit.
@@ -45,6 +48,7 @@ class RowRequest:
 
     run_id: str
     stop: str
+    home: int
     values: Mapping[str, Any]
     only: str | None = None
     grant: Budget | None = None
@@ -125,16 +129,18 @@ def run_row(ensemble: bytes, request: bytes) -> Reply:
         Exception: the worker lacks something that is needed to unpickle the ensemble.
     """
     asked: RowRequest = unpack(request)
-    _claim(asked)
+    is_forgotten = _claim(asked)
     grant = None if asked.grant is None else asked.grant.shared()  # so that its account can be read
     with InterruptGuard() as guard:  # Ctrl-C and Jupyter's interrupt reach the processes of an executor, too
-        report = _run(ensemble, asked, grant, guard)
+        report = _run(ensemble, asked, grant, guard, lambda: _is_stopped(asked) or is_forgotten())
     account = None if grant is None else open_account(grant)
     return Reply(pack(release_texts(report)), Spending() if account is None else account.booked + account.held)
 
 
-def _run(ensemble: bytes, asked: RowRequest, grant: Budget | None, guard: InterruptGuard) -> RowReport:
-    if _is_stopped(asked.stop):
+def _run(
+    ensemble: bytes, asked: RowRequest, grant: Budget | None, guard: InterruptGuard, is_stopped: Callable[[], bool]
+) -> RowReport:
+    if is_stopped():
         return RowReport(status=RunStatus.INTERRUPTED)
     setting = RunSettings(only=asked.only, is_row=True)
     try:
@@ -146,7 +152,7 @@ def _run(ensemble: bytes, asked: RowRequest, grant: Budget | None, guard: Interr
     handle = RunHandle(definition, spec, source, SystemClock(), asked.run_id, setting)
 
     def look() -> None:
-        if _is_stopped(asked.stop):
+        if is_stopped():
             handle.cancel()
 
     handle.begin()
@@ -169,31 +175,51 @@ def _prepare(ensemble: bytes, only: str | None) -> tuple[RunnableEnsemble, Prepa
     return definition, PreparedEnsemble(definition, setting, make_source(setting))
 
 
-def _is_stopped(stop: str) -> bool:
-    return stop in _stops_heard or Path(stop).exists()
+def _is_stopped(asked: RowRequest) -> bool:
+    return asked.stop in _stops_heard or Path(asked.stop).exists() or _is_orphaned(asked.home)
 
 
-def _claim(asked: RowRequest) -> None:
+def _is_orphaned(home: int) -> bool:
+    """Whether the map's process started this one, and is gone: nobody would get the row, and it would still cost."""
+    parent = multiprocessing.parent_process()
+    if parent is None or parent.pid != home:
+        return False
+    # Either alone misses some: forked siblings keep the parent's sentinel open, and on Windows a parent never changes.
+    return os.getppid() != _find_parent(os.getpid()) or not parent.is_alive()
+
+
+@functools.cache
+def _find_parent(_process: int) -> int:
+    """The parent that this process had when it was first asked; a fork inherits the answer of another one."""
+    return os.getppid()
+
+
+def _claim(asked: RowRequest) -> Callable[[], bool]:
     """Tell Dask's scheduler that the row begins, then ask it for a stop; the map asks in the opposite order.
 
     So either this start is seen there, or the stop here. A grant is good for one start, and Dask resubmits a task by
     itself if its worker dies.
 
+    Returns:
+        Whether the scheduler has forgotten the row meanwhile, since the map's process is gone.
+
     Raises:
         GrantUsedError: the grant has been used.
     """
     if "distributed" not in sys.modules:
-        return
+        return bool
     distributed: Any = sys.modules["distributed"]
 
     try:
         worker = distributed.get_worker()
     except ValueError:  # no worker of Dask
-        return
+        return bool
     client = distributed.get_client()
-    start = distributed.Event(name_start(worker.get_current_task()), client=client)
+    key = worker.get_current_task()
+    start = distributed.Event(name_start(key), client=client)
     if asked.grant is not None and start.is_set():
         raise GrantUsedError("The worker that had this row is gone, with the grant that it had for it.")
     start.set()
     if distributed.Event(asked.stop, client=client).is_set():
         hear_stop(asked.stop)
+    return lambda: getattr(worker.state.tasks.get(key), "state", "cancelled") == "cancelled"
