@@ -75,7 +75,9 @@ def _write_html(frame: pd.DataFrame) -> str:
     lines = [f"<thead><tr>{empty}{names}</tr></thead><tbody>"]
     for label, row in zip(frame.index, frame.itertuples(index=False, name=None), strict=True):
         levels = label if isinstance(label, tuple) else (label,)
-        heads = "".join(f'<th style="text-align:left">{escape_text(str(each))}</th>' for each in levels)
+        heads = "".join(
+            f'<th style="text-align:left;vertical-align:top">{escape_text(str(each))}</th>' for each in levels
+        )
         cells = "".join(
             f'<td style="text-align:{aligned[name]};vertical-align:top">{escape_text(each)}</td>'
             for name, each in zip(frame.columns, row, strict=True)

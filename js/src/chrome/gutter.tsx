@@ -9,7 +9,7 @@ import type { View } from "../view/view";
 import { spansOf } from "../view/walk";
 import { durationOf, isHandler, startupTimeOf } from "../wire/predicates";
 import type { Row } from "../wire/rows";
-import { timesOf } from "../wording/labels";
+import { distinctiveEnd, timesOf } from "../wording/labels";
 import { formatDuration, formatGrowingDuration } from "../wording/numbers";
 import { monogram } from "../wording/text";
 
@@ -76,7 +76,7 @@ function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps)
         <span class="et-sign" title={state.name}><Icon name={iconOf(state.key)} /></span>
         {hasMonogram && <abbr class="et-agent" title={row.agent ?? ""} aria-hidden="true">{monogram(row.agent ?? "")}</abbr>}
         <span class="et-title">
-          {row.name + timesOf(row)}{track.isWorker && row.agent && <span class="et-worker-role"> · {row.agent}</span>}
+          <Title name={row.name + timesOf(row)} />{track.isWorker && row.agent && <span class="et-worker-role"> · {row.agent}</span>}
         </span>
         {/* Read after the name, and in full, where the eye has letters before it. */}
         {hasMonogram && <span class="et-hidden">, {row.agent}</span>}
@@ -88,6 +88,13 @@ function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps)
       <TimeCell track={track} view={view} state={state} />
     </div>
   );
+}
+
+/** A name, of which the end stays in sight where there is no room for all of it: it is what tells items and rows apart. */
+function Title({ name }: { name: string }) {
+  const end = distinctiveEnd(name);
+  if (end === "") return <>{name}</>;
+  return <span class="et-parted"><span class="et-stem">{name.slice(0, name.length - end.length)}</span><span class="et-end">{end}</span></span>;
 }
 
 /** How long a row takes, or what it waits for and how long it has; a row that is a wait is named by that. */

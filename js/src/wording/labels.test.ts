@@ -5,7 +5,7 @@ import { LayoutBuilder } from "../layout/layout-builder";
 import { activitiesOf } from "../store/activities";
 import { row, run, stored } from "../testing/runs";
 import type { Row } from "../wire/rows";
-import { describeSkip, reuseOf, savingOf, timesOf, titleOf } from "./labels";
+import { describeSkip, distinctiveEnd, reuseOf, savingOf, timesOf, titleOf } from "./labels";
 
 const call = (turn: string, start: number, more: Partial<Row> = {}): Row[] => [
   row({ span_id: `u${turn}`, kind: "turn", parent_id: "t", name: `turn ${turn}`, start_ms: start, end_ms: start + 80, ...more }),
@@ -32,6 +32,11 @@ it("calls a model call by what its reply did, else by its draft or turn, the sam
   const marks = new LayoutBuilder().build(store, new Set()).track("t")?.marks ?? [];
   expect(calls.map((one) => marks.find((mark) => mark.row === one)?.names?.[0])).toEqual(titles);
 });
+
+it.each([
+  ["summarise[12]", "[12]"], ["style=long/r4", "/r4"], ["style=long/r2 #2", "/r2 #2"], ["r2 #2", " #2"], ["llm=local/row 12", "/row 12"],
+  ["gather", ""], ["x", ""], ["/tmp", ""], ["a/which says more than an end", ""], ["[0]", ""],
+])("knows the end that tells %s from others", (name, end) => expect(distinctiveEnd(name)).toBe(end));
 
 it("says so of what runs now, too, and names the model only where nothing else is known", () => {
   const active = ROWS.filter((one) => one.status === "running").map(({ span_id, kind, name }) => ({ span_id, kind, name }));

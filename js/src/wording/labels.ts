@@ -24,6 +24,9 @@ export function stateOfMany(statuses: readonly Status[]): { status: Status; name
 /** So many tasks of a run, by what they are called: `3 tasks`, of a map `3 rows`. */
 export const countTasks = (run: Run, amount: number): string => pluralize(amount, run.task_noun);
 
+/** What tells an item or a row from others with the same beginning: `[12]`, `/r4`, ` #2`; empty where a name has no such end. */
+export const distinctiveEnd = (name: string): string => /(?:\/[^/]{1,10}?)?(?:\[\d+\]| #\d+)?$/.exec(name.slice(1))?.[0] ?? "";
+
 /** How often a task runs, behind its name: ` x 12`, ` x ?` as long as nobody knows for how many items; empty for once. */
 export function timesOf(row: Row): string {
   if (row.item_count != null) return ` x ${formatExactCount(row.item_count)}`;
