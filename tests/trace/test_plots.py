@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow  # Altair takes a while to load
 
 FIGURES = ("tokens", "cost", "waterfall", "concurrency")
 VEGA_LITE = "application/vnd.vegalite.v5+json"
+FIGURE = "application/vnd.ensemble.figure+json"
 
 
 def trace_of(events):
@@ -83,7 +84,7 @@ def test_every_run_has_every_figure(name, events):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bundle, metadata = figure._repr_mimebundle_()
-    assert set(bundle) == {VEGA_LITE, "image/svg+xml", "text/plain"}
+    assert set(bundle) == {FIGURE, VEGA_LITE, "image/svg+xml", "text/plain"}
     assert bundle["image/svg+xml"].startswith("<svg")
     assert metadata[VEGA_LITE]["embed_options"]["config"]["background"] == "transparent"
     assert "url" not in json.dumps(bundle[VEGA_LITE].get("datasets", {}))
@@ -102,6 +103,8 @@ def test_a_page_has_a_figure_as_narrow_as_its_window_and_the_picture_is_as_wide_
     assert "params" not in figure.to_dict()
     chosen, _ = figure.properties(width=300)._repr_mimebundle_()
     assert "params" not in chosen[VEGA_LITE]
+    assert FIGURE in bundle
+    assert FIGURE not in chosen
 
 
 def widths_of(spec, expression, window):
@@ -145,6 +148,16 @@ def test_titles_say_how_much_and_what_is_unknown():
     assert subtitle(trace_of(()).plot.waterfall()) == "nothing has run"
 
 
+def test_ticks_of_tokens_are_written_as_the_totals_beside_the_bars():
+    build = EventBuilder({"a": ()})
+    with build.task("a"), build.turn():
+        build.llm("x", input_tokens=1_400, output_tokens=30)
+    picture, _ = trace_of(build.finish()).plot.tokens()._repr_mimebundle_()
+    words = {each.text for each in ElementTree.fromstring(picture["image/svg+xml"]).iter() if each.text}
+    assert {"0", "400", "1.2k"} <= words
+    assert not {"0k", "0.2k", "0.4k"} & words
+
+
 def test_what_there_is_no_room_for_is_counted():
     plot = trace_of(wide(MOST_ROWS + 5)).plot
     assert subtitle(plot.waterfall()).endswith("5 tasks left out")
@@ -176,7 +189,7 @@ def test_without_a_drawer_of_pictures_the_chart_is_there_alone(monkeypatch):
     figure = trace_of(research()).plot.tokens()
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     bundle, _ = figure._repr_mimebundle_()
-    assert set(bundle) == {VEGA_LITE, "text/plain"}
+    assert set(bundle) == {FIGURE, VEGA_LITE, "text/plain"}
 
 
 def test_plots_say_what_there_is():
@@ -188,5 +201,6 @@ def test_joined_figures_are_drawn_by_the_page_too():
     for joined in (plot.tokens() | plot.cost(), (plot.tokens() & plot.cost()) | plot.waterfall()):
         bundle, _ = joined.properties(title="Both")._repr_mimebundle_()
         assert VEGA_LITE in bundle
+        assert FIGURE not in bundle
         assert "text/html" not in bundle
         assert "cdn" not in json.dumps(bundle)

@@ -23,6 +23,8 @@ NUMBER: Final = ",.3~f"
 # JupyterLab and Notebook 7 draw this type themselves. Altair's own default is a page of HTML that fetches its scripts
 # from a server of others, and newer types are unknown to them.
 _MIME: Final = "application/vnd.vegalite.v5+json"
+# Our extension of JupyterLab draws the same, as wide as its place is, and becomes.
+_FIGURE: Final = "application/vnd.ensemble.figure+json"
 _SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v5.json"
 _ON_THE_PAGE: Final = {"embed_options": {"config": {"background": "transparent"}, "actions": {"editor": False}}}
 
@@ -39,7 +41,9 @@ class _Offline:
         if alt.renderers.active != "default":
             return chart._repr_mimebundle_(*args, **options)
         spec = {**chart.to_dict(), "$schema": _SCHEMA}
-        bundle: dict[str, Any] = {_MIME: _fit(spec), "text/plain": "<an Altair chart; .save(FILE) writes it>"}
+        bundle: dict[str, Any] = {_MIME: spec, "text/plain": "<an Altair chart; .save(FILE) writes it>"}
+        if spec.get("width") == WIDTH:  # neither joined, nor of a width that somebody chose
+            bundle |= {_MIME: _fit(spec), _FIGURE: {"narrowest": _NARROWEST, "widest": WIDTH + _LABELS}}
         if find_spec("vl_convert") is not None:
             import vl_convert
 
@@ -68,12 +72,10 @@ class Column(_Offline, alt.VConcatChart):
 
 
 def _fit(spec: dict[str, Any]) -> dict[str, Any]:
-    """The same for a page, where a window that is narrower than the figure has it as narrow as that.
+    """The same for a page without our extension: in a narrow window, it is drawn as narrow as that.
 
     Not by ``"width": "container"``: JupyterLab's container is as wide as what is in it, which has no end.
     """
-    if spec.get("width") != WIDTH:  # joined, or of a width that somebody chose
-        return spec
     width = {"name": "width", "expr": f"clamp(windowSize()[0] - {_BESIDE}, {_NARROWEST}, {WIDTH + _LABELS})"}
     return {**spec, "params": [*spec.get("params", ()), width], "autosize": {"type": "fit-x", "contains": "padding"}}
 

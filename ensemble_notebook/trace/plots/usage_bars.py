@@ -17,6 +17,9 @@ MOST_BARS: Final = 30
 STEP: Final = 26
 
 _NO_NAME: Final = "(none)"
+# Each by itself, as it stands beside the bars: d3 would have all ticks in thousands where the last one is, also "0k".
+_COUNTS: Final = {"labelExpr": "format(datum.value, '~s')"}
+_MONEY: Final = {"format": ",.6~f"}
 _PARTS: Final = ("input", "input, from cache", "output", "output, reasoning")
 _PART_COLORS: Final = (TONE_COLORS["model"], FAINT_COLORS["model"], TONE_COLORS["tool"], FAINT_COLORS["tool"])
 
@@ -98,7 +101,7 @@ def _draw_bars(bars: list[tuple[str, Parts]], title: str, subtitle: str, by: str
         alt.Chart(make_data(records))
         .mark_bar(aria=False, cornerRadius=2)
         .encode(
-            x=alt.X("amount:Q", title=unit, axis=make_axis(format=",.6~f" if is_money else "~s", tickCount=6)),
+            x=alt.X("amount:Q", title=unit, axis=make_axis(**(_MONEY if is_money else _COUNTS), tickCount=6)),
             y=y,
             color=alt.Color(
                 "part:N", scale=colors, title=None, legend=alt.Legend(orient="bottom", symbolType="square")

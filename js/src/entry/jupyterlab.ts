@@ -1,11 +1,12 @@
 // The JupyterLab extension, for JupyterLab 4 and Notebook 7: a MIME renderer, so that a saved notebook reopens with its
 // timelines and `*.trace.json` files open as timelines, without a kernel; and a plugin that gives each notebook its live
-// views.
+// views, and figures as wide as it is.
 //
 // JupyterLab loads it as a module-federation container. That is no more than an object with `init` and `get`, so it is
 // written here by hand: what is shared is Lumino's Widget, which must be the very class that JupyterLab uses, and the name
 // by which it gives the languages of its editors.
 
+import { CHART_TYPE, FIGURE_TYPE, figureClass } from "../lab/figure-renderer";
 import { MIME_TYPE, rendererClass } from "../lab/timeline-renderer";
 import type { Application, EditorLanguages, LuminoWidget, WidgetClass } from "../lab/jupyter";
 import { NotebookRuns } from "../lab/notebook-runs";
@@ -23,6 +24,7 @@ const RANK = -20;
 type Factory<T> = () => T;
 type ShareScope = Record<string, Record<string, { get(): Promise<Factory<unknown>> }>>;
 type RendererClass = ReturnType<typeof rendererClass>;
+type FigureClass = ReturnType<typeof figureClass>;
 
 let shared: ShareScope = {};
 let viewsLoading: Promise<ViewModule> | undefined;
@@ -42,19 +44,19 @@ function loadViews(): Promise<ViewModule> {
   return viewsLoading;
 }
 
-let rendererLoading: Promise<RendererClass> | undefined;
+let renderersLoading: Promise<[RendererClass, FigureClass]> | undefined;
 
 /** A package as the application itself uses it; undefined where it shares none. */
 const findShared = async (name: string): Promise<unknown> => (await Object.values(shared[name] ?? {})[0]?.get())?.();
 
-/** The renderer, made from the class of Lumino widgets that the application itself uses. */
-function loadRenderer(): Promise<RendererClass> {
-  rendererLoading ??= (async () => {
+/** The renderers, made from the class of Lumino widgets that the application itself uses. */
+function loadRenderers(): Promise<[RendererClass, FigureClass]> {
+  renderersLoading ??= (async () => {
     const widgets = (await findShared("@lumino/widgets")) as { Widget: WidgetClass } | undefined;
     if (widgets === undefined) throw new Error(`${NAME}: this application shares no @lumino/widgets`);
-    return rendererClass(widgets.Widget, loadViews);
+    return [rendererClass(widgets.Widget, loadViews), figureClass(widgets.Widget)];
   })();
-  return rendererLoading;
+  return renderersLoading;
 }
 
 /** Of places without a notebook: consoles, and files that are opened by themselves. */
@@ -84,19 +86,22 @@ function mimeExtension(Renderer: RendererClass): unknown {
 }
 
 /** @param languages The token of the languages of editors; undefined where there is none. */
-function livePlugin(Renderer: RendererClass, languages: unknown): unknown {
+function livePlugin(Renderer: RendererClass, Figure: FigureClass, languages: unknown): unknown {
   return {
     id: `${NAME}:live`,
-    description: "Keeps the live timelines of a notebook's runs, and colours its cells.",
+    description: "Keeps the live timelines of a notebook's runs, fits its figures, and colours its cells.",
     autoStart: true,
     optional: languages === undefined ? [] : [languages],
     activate: (application: Application, known: EditorLanguages | null = null): void => {
       application.docRegistry.addWidgetExtension("Notebook", {
         createNew(panel) {
           const runs = new NotebookRuns(panel, application.serviceManager, () => void loadViews().catch(() => undefined), known);
-          panel.content.rendermime.addFactory(
-            { safe: true, mimeTypes: [MIME_TYPE], createRenderer: () => new Renderer(runs) }, RANK,
-          );
+          const { rendermime } = panel.content;
+          rendermime.addFactory({ safe: true, mimeTypes: [MIME_TYPE], createRenderer: () => new Renderer(runs) }, RANK);
+          // Where no charts are drawn, what else is beside a figure is shown.
+          if (rendermime.mimeTypes.includes(CHART_TYPE)) {
+            rendermime.addFactory({ safe: true, mimeTypes: [FIGURE_TYPE], createRenderer: () => new Figure(rendermime) }, RANK);
+          }
           return runs;
         },
       });
@@ -110,9 +115,9 @@ const container = {
   },
   async get(module: string): Promise<Factory<unknown>> {
     if (module !== "./extension" && module !== "./mimeExtension") throw new Error(`${NAME} has no module ${module}`);
-    const Renderer = await loadRenderer();
+    const [Renderer, Figure] = await loadRenderers();
     const editors = (await findShared("@jupyterlab/codemirror")) as { IEditorLanguageRegistry?: unknown } | undefined;
-    const content = module === "./extension" ? [livePlugin(Renderer, editors?.IEditorLanguageRegistry)] : mimeExtension(Renderer);
+    const content = module === "./extension" ? [livePlugin(Renderer, Figure, editors?.IEditorLanguageRegistry)] : mimeExtension(Renderer);
     return () => ({ __esModule: true, default: content });
   },
 };

@@ -117,6 +117,18 @@ export interface RenderFactory {
   createRenderer(options: unknown): unknown;
 }
 
+/** What shows one output. */
+export interface Renderer extends LuminoWidget {
+  renderModel(model: unknown): Promise<void>;
+}
+
+/** The renderers that a notebook has. */
+export interface RenderRegistry {
+  readonly mimeTypes: readonly string[];
+  addFactory(factory: RenderFactory, rank?: number): void;
+  createRenderer(mimeType: string): Renderer;
+}
+
 /** An open notebook. */
 export interface NotebookPanel {
   readonly sessionContext: SessionContext;
@@ -128,7 +140,7 @@ export interface NotebookPanel {
   };
   readonly content: {
     readonly codeMimetype: string;
-    readonly rendermime: { addFactory(factory: RenderFactory, rank?: number): void };
+    readonly rendermime: RenderRegistry;
     readonly model: { readonly cells: CellList } | null;
     readonly widgets: readonly CellWidget[];
   };
