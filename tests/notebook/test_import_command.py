@@ -163,7 +163,7 @@ def test_what_the_code_says_is_in_the_cell_and_what_has_no_counterpart_is_named(
         "review: after",
         "context: [research_task]",
         "agent: reporting_analyst",
-        "# output_type: [Report]",
+        "# output_type: Report  (define it in a cell above)",
         "memory: crew",
         "rate_limit: 10/min",
     ):
@@ -210,3 +210,21 @@ def test_tasks_that_the_crew_does_not_have_are_left_out_by_name(shell, project, 
     text = import_crew(shell, project, WHOLE_CREW.replace("[self.research_task(), self.reporting_task()]", "pick()"))
     assert "reporting_task" in text
     assert "which tasks the crew has (pick()) can't be told" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "given, line",
+    [
+        ('"gpt-4o"', "llm: openai:gpt-4o"),
+        ('"o3-mini"', "llm: openai:o3-mini"),
+        ('LLM(model="gpt-4o", temperature=0.2)', "llm: {model: openai:gpt-4o, temperature: 0.2}"),
+        ('LLM(model="openai/q", base_url="http://h/v1")', "llm: {model: q, base_url: http://h/v1}"),
+        ('"anthropic/claude"', "# llm: anthropic/claude  (name a model of this notebook)"),
+        (f'LLM(model="gpt-4o", api_key="sk-proj-{"a1" * 20}")', "# llm: {'model': 'gpt-4o', 'api_key': '***'}"),
+    ],
+)
+def test_models_are_named_as_a_cell_names_them(shell, project, capsys, given, line):
+    text = import_crew(shell, project, WHOLE_CREW.replace('LLM(model="openai/gpt-4o")', given))
+    assert f"    {line}" in text
+    assert ("names no model here" in capsys.readouterr().out) is line.startswith("#")
+    assert "sk-proj" not in text

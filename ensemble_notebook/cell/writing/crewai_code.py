@@ -96,8 +96,11 @@ def _read_value(node: ast.expr) -> Any:
         return _Member(called.attr)
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Process":
         return node.attr
-    if isinstance(node, ast.Call) and ast.unparse(node.func) == "LLM" and len(node.keywords) == 1 and not node.args:
-        node = node.keywords[0].value  # a model by its name alone
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "LLM" and node.keywords and not node.args:
+        if len(node.keywords) > 1 and all(isinstance(each.value, ast.Constant) for each in node.keywords):
+            return {str(each.arg): _read_value(each.value) for each in node.keywords}
+        if len(node.keywords) == 1:
+            node = node.keywords[0].value  # a model by its name alone
     try:
         return ast.literal_eval(node)
     except (TypeError, ValueError):

@@ -5,6 +5,7 @@ Reads three files as text. Nothing of the project is imported or run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -27,10 +28,13 @@ from ensemble_notebook.cell.text.yaml_tree import read_tree
 from ensemble_notebook.cell.writing.crewai_code import Fields, ProjectCode, read_crewai_code
 from ensemble_notebook.cell.writing.yaml_text import Block, BlockList, Comment, write_yaml
 from ensemble_notebook.domain.definitions.templates import find_variables
+from ensemble_notebook.domain.outputs.secrets import mask
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.models.model_spec import parse_spec
 
 _FILES: Final = ("agents.yaml", "tasks.yaml")
+_OPENAI: Final = re.compile(r"(?:chatgpt|gpt|o\d)[-.\w]*")
+"""What a crew names without a provider is OpenAI's."""
 _OBJECTS: Final = (
     *(ValueKind.TOOLS, ValueKind.OBJECT, ValueKind.OBJECTS, ValueKind.FUNCTIONS),
     *(ValueKind.OUTPUT_TYPE, ValueKind.PROMPT),
@@ -163,14 +167,18 @@ def _add_field(
         if all(isinstance(name, str) and name in namespace for name in names):
             made[key.name] = value
         else:
-            shown = ", ".join(map(str, names))
-            made[f"# {key.name}"] = Comment(f"{key.name}: [{shown}]  (define it in a cell above)")
-    elif key.kind is ValueKind.MODEL and not _is_model(value, namespace):
-        made[f"# {key.name}"] = Comment(f"{key.name}: {value}  (name a model of this notebook)")
-        notes.append(f"{label} names no model here: {value!r}.")
+            shown = f"[{', '.join(map(str, value))}]" if isinstance(value, list) else value
+            made[f"# {key.name}"] = Comment(f"{key.name}: {shown}  (define it in a cell above)")
+    elif key.kind is ValueKind.MODEL:
+        model = _read_model(value, namespace)
+        if model is None:
+            shown = mask(str(value))
+            made[f"# {key.name}"] = Comment(f"{key.name}: {shown}  (name a model of this notebook)")
+            notes.append(f"{label} names no model here: '{shown}'.")
+        else:
+            made[key.name] = model
     else:
-        text = read_model_spelling(value) if key.kind is ValueKind.MODEL else value
-        made[key.name] = text.strip() if isinstance(text, str) else text
+        made[key.name] = value.strip() if isinstance(value, str) else value
 
 
 def _read_meant(spelling: Spelling, value: Any) -> dict[str, Any] | None:
@@ -182,14 +190,27 @@ def _read_meant(spelling: Spelling, value: Any) -> dict[str, Any] | None:
     return {"rate_limit": f"{value}/min"} if spelling.word == "max_rpm" else None
 
 
-def _is_model(value: Any, namespace: Mapping[str, Any]) -> bool:
-    if not isinstance(value, str) or value in namespace:
-        return value in namespace if isinstance(value, str) else False
+def _read_model(value: Any, namespace: Mapping[str, Any]) -> Any:
+    """A model as a cell names it, with its parameters where it has some (E56); None for one that a cell can't name."""
+    if isinstance(value, Mapping):
+        name = _read_model(value.get("model"), {})
+        if name is not None and value.get("base_url"):
+            name = name.removeprefix("openai:")  # an address takes names as they are
+        return None if name is None else _check_model({**value, "model": name})
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    if text in namespace:
+        return text
+    return _check_model(f"openai:{text}" if _OPENAI.fullmatch(text) else read_model_spelling(text))
+
+
+def _check_model(spec: Any) -> Any:
     try:
-        parse_spec(read_model_spelling(value))
+        parse_spec(spec)
     except ValidationError:
-        return False
-    return True
+        return None
+    return spec
 
 
 def _list_variables(*groups: Mapping[str, Mapping[str, Any]]) -> list[str]:
