@@ -2,18 +2,25 @@
 // and every view of the run reads its store. A message to a kernel that is busy in a cell may wait until the cell ends,
 // so nothing here relies on an answer: what has none is shown as such (W13).
 
-import { signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 import { Store } from "../store/store";
 import type { Bytes } from "../wire/columns";
 import type { Outgoing } from "../wire/messages";
 import { readMessage } from "../wire/reader";
 import type { Verdict } from "../wire/rows";
+import { PacedQueue } from "./paced-queue";
 import { SelectionSync } from "./selection-sync";
 
 /** Whether the kernel answers while it works: only then may a button promise something. */
 export type Control = "asking" | "live" | "silent";
 
 type Timer = ReturnType<typeof setTimeout>;
+
+/** What the store folds, and when it came, by the clock of this page. */
+interface Arrival {
+  message: Parameters<Store["fold"]>[0];
+  at: number;
+}
 
 const PONG_MS = 1500;
 // A first message may reach a kernel before it can answer beside a busy cell, so it is asked again, ever more rarely.
@@ -40,6 +47,7 @@ export class KernelConnection {
   readonly #send: (message: Outgoing) => void;
   readonly #clock: () => number;
   readonly #timers = new Set<Timer>();
+  readonly #arrivals: PacedQueue<Arrival>;
   readonly #selection = new SelectionSync(this.store.selection, (message) => this.#post(message));
   #nonce = 0;
   #isAsking = false;
@@ -51,6 +59,7 @@ export class KernelConnection {
   constructor(send: (message: Outgoing) => void, clock: () => number = () => performance.now()) {
     this.#send = send;
     this.#clock = clock;
+    this.#arrivals = new PacedQueue((arrivals) => batch(() => arrivals.forEach((each) => this.#fold(each))), clock);
   }
 
   /** A view came: ask for what is missing until there is an answer, and whether somebody answers. */
@@ -86,7 +95,7 @@ export class KernelConnection {
         this.store.keepPiece(message.piece);
         return;
       default:
-        this.#fold(message);
+        this.#arrivals.add({ message, at: this.#clock() });
     }
   }
 
@@ -125,6 +134,7 @@ export class KernelConnection {
    * was asked for does not come then, also of a run that is over.
    */
   markLost(isRestart = false): void {
+    this.#arrivals.flush();
     this.isUnreachable.value = true;
     if (isRestart) this.isRestarted.value = true;
     if (this.store.isOver || this.isLost.value) return;
@@ -147,8 +157,8 @@ export class KernelConnection {
     this.#isAsking = false;
   }
 
-  #fold(message: Parameters<Store["fold"]>[0]): void {
-    const outcome = this.store.fold(message, this.#clock());
+  #fold({ message, at }: Arrival): void {
+    const outcome = this.store.fold(message, at);
     if (outcome === "folded") this.store.fault.value = null;
     if (outcome !== "gap") this.#forgetHello();
     else if (this.#clock() - this.#helloAt > HELLO_APART_MS) this.#hello(FIRST_REPEAT_MS);
