@@ -1,9 +1,10 @@
 import socket
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import genai_prices
 import pytest
+from genai_prices import data as genai_prices_list
 
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.outputs.metrics import NO_USAGE, TokenUsage
@@ -107,15 +108,39 @@ def test_the_name_in_the_reply_decides_where_the_one_asked_for_is_not_listed():
     assert served == [("my-alias", "gpt-4o-mini"), ("my-alias", "my-alias")]
 
 
-def test_a_request_is_looked_up_once_however_many_ask_for_its_price(monkeypatch):
+def test_the_list_is_asked_a_few_times_however_many_requests_there_are(monkeypatch):
     asked = []
     monkeypatch.setattr(
         genai_prices,
         "calc_price",
         lambda *args, calc=genai_prices.calc_price, **named: asked.append(args) or calc(*args, **named),
     )
-    usage, at = TokenUsage(input_tokens=4321, output_tokens=1234), datetime(2026, 3, 1, 12, 0, 17, tzinfo=UTC)
-    prices = [calculate_price(usage, provider="openai", model="gpt-4o-mini", at=at) for _ in range(3)]
-    assert prices[0] is not None
-    assert prices[0] == prices[1] == prices[2]
-    assert len([args for args in asked if args[0].input_tokens == 4321]) == 1
+    for number in range(1, 100):
+        usage = TokenUsage(input_tokens=10 * number, output_tokens=number, cache_read_tokens=number)
+        found = calculate_price(usage, provider="openai", model="gpt-4o-mini", at=AT + timedelta(seconds=number))
+        assert found.total == number * price(TokenUsage(input_tokens=10, output_tokens=1, cache_read_tokens=1)).total
+    assert len(asked) <= 5
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "deepseek", "google", "groq", "mistral", "openai"])
+def test_what_a_request_costs_is_what_the_list_says_whenever_it_was_and_however_long(provider):
+    listed = [each for known in genai_prices_list.providers if known.id == provider for each in known.models]
+    usages = [
+        {"input_tokens": 1_234, "output_tokens": 567, "cache_read_tokens": 890, "cache_write_tokens": 11},
+        {"input_tokens": 100_001, "output_tokens": 3, "cache_write_tokens": 77},
+        {"input_tokens": 300_001, "output_tokens": 150_003, "cache_read_tokens": 200_001},
+        {"input_tokens": 7, "output_tokens": 8, "cache_read_tokens": 4, "cache_write_tokens": 4},
+        {"input_tokens": 0, "output_tokens": 999},
+    ]
+    for place, model in enumerate(listed):
+        at = AT + timedelta(days=23 * (place % 16), minutes=97 * place)
+        for usage in usages:
+            try:
+                found = genai_prices.calc_price(
+                    genai_prices.Usage(**usage), model.id, provider_id=provider, genai_request_timestamp=at
+                )
+                told = (found.input_price, found.output_price)
+            except (LookupError, ValueError):  # another name comes before; or more came from the cache than there was
+                told = None
+            ours = calculate_price(TokenUsage(**usage), provider=provider, model=model.id, at=at)
+            assert (ours and (ours.input, ours.output)) == told, (model.id, usage, at)
