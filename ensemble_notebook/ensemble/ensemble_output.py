@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
-from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus
+from ensemble_notebook.domain.definitions.enums import CaptureMode, ExitReason, RunStatus, TaskNoun
 from ensemble_notebook.domain.definitions.task import Task
 from ensemble_notebook.domain.events import BudgetWarning, Event, RunStarted, Warned
 from ensemble_notebook.domain.events.masked_event import mask_event
@@ -24,7 +24,7 @@ from ensemble_notebook.domain.outputs.task_output import Failure, Skipped, TaskO
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find_final_tasks
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
-from ensemble_notebook.domain.wording import format_duration
+from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.ensemble.run_settings import Continuable, Inputs, Pace, PathLike, ReplayTools, Resumable
 from ensemble_notebook.errors import Pickled, add_origin, did_you_mean, summarize_error
 
@@ -370,7 +370,10 @@ class EnsembleOutput(Pickled):
     def __repr__(self) -> str:
         """One line: how it ended, how much was done."""
         reused = sum(output.reused for output in self._outputs.values())
-        done = f"{len(self._outputs)}/{self.plan.total_tasks} tasks{f', {reused} of them reused,' if reused else ''}"
+        first = self._events[0]
+        noun = first.task_noun if isinstance(first, RunStarted) else TaskNoun.TASK
+        done = f"{len(self._outputs):,}/{pluralize(self.plan.total_tasks, noun)}"
+        done += f", {reused} of them reused," if reused else ""
         return f"<EnsembleOutput {self.status.value}: {done} in {format_duration(self.total_duration)}>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ensemble_notebook.domain.events.masked_event import mask_event
 from ensemble_notebook.domain.outputs.metrics import Metrics
 from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, PlannedAgent
 from ensemble_notebook.domain.seams.views import make_mime_bundle
-from ensemble_notebook.domain.wording import format_duration
+from ensemble_notebook.domain.wording import format_duration, pluralize
 from ensemble_notebook.errors import Pickled, ValidationError, did_you_mean
 from ensemble_notebook.trace.folding.trace_fold import TraceFold
 from ensemble_notebook.trace.run_parts import RunParts
@@ -332,7 +332,8 @@ class ExecutionTrace(Pickled):
     def __repr__(self) -> str:
         """Name, status and size."""
         took = "" if self.duration is None else f", {format_duration(self.duration)}"
-        return f"ExecutionTrace({self.name or self.run_id!r}, {self.status}, {len(self.tasks)} tasks{took})"
+        tasks = pluralize(len(self.tasks), self.fold.task_noun)
+        return f"ExecutionTrace({self.name or self.run_id!r}, {self.status}, {tasks}{took})"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return make_mime_bundle("trace", self)

@@ -46,8 +46,12 @@ class SpanView:
         """How long it took on the monotonic clock (T4); None before the end."""
         return self.span.duration
 
+    def __repr__(self) -> str:
+        """What it is of, how that ended, and how long it took: all of it would fill pages."""
+        return f"<{type(self).__name__} {self.span.describe()}>"
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ToolCallTrace(SpanView):
     """One tool call that a model asked for.
 
@@ -87,7 +91,7 @@ class ToolCallTrace(SpanView):
         return None if self.span.outcome is None else ToolOutcome(self.span.outcome)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class LlmInteraction(SpanView):
     """One reply that was asked for, and the tool calls that it asked for.
 
@@ -137,7 +141,7 @@ class LlmInteraction(SpanView):
         return self.span.output
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class DelegationTrace(SpanView):
     """One delegation, refused ones included.
 
@@ -185,7 +189,7 @@ class DelegationTrace(SpanView):
         return self.span.status is SpanStatus.OK
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TaskTrace(SpanView):
     """The part of a trace that belongs to one task, in the plan or delegated.
 
@@ -301,7 +305,7 @@ class TaskTrace(SpanView):
         return prompts[-1] if prompts else ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class PhaseTrace(SpanView):
     """The part of a trace that belongs to one phase.
 

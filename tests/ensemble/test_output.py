@@ -172,7 +172,7 @@ def test_a_completed_run_says_so() -> None:
     assert output.name == "solo"
     assert output.total_tool_calls == 0
     assert output.total_duration == timedelta(seconds=output.events[-1].offset_s)
-    assert repr(output) == f"<EnsembleOutput completed: 1/1 tasks in {format_duration(output.total_duration)}>"
+    assert repr(output) == f"<EnsembleOutput completed: 1/1 task in {format_duration(output.total_duration)}>"
 
 
 def test_a_failed_run_keeps_failures_and_skips_with_their_reasons() -> None:

@@ -37,6 +37,8 @@ def picture(result: MapResult) -> str:
 def test_map_speaks_of_its_rows_and_of_what_each_is_about() -> None:
     result = make().map(ROWS)
     assert result.describe().startswith("2 rows: 1 completed, 1 failed")
+    assert "completed_with_warnings: 1/2 rows in" in repr(result.output)
+    assert "2 rows" in repr(result.trace)
     said = picture(result)
     assert "· 1/2 rows ·" in said
     assert "= 1 of 2 rows in" in said

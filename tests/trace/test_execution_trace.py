@@ -30,6 +30,17 @@ def test_a_trace_tells_of_the_run():
     assert repr(trace) == "ExecutionTrace('demo', completed, 2 tasks, 3.0 s)"
 
 
+def test_parts_of_a_trace_are_a_line_each_where_they_are_shown():
+    trace = ExecutionTrace.from_events(events())
+    for part in (*trace.tasks, *trace.tasks[0].turns, *trace.tasks[0].spans):
+        assert len(repr(part)) < 100
+        assert f"{part.span.name if hasattr(part, 'span') else part.name!r}" in repr(part)
+    task = trace.tasks[0]
+    assert repr(task) == f"<TaskTrace {task.name!r}: ok in 2.0 s>"
+    assert repr(task.span) == f"<Span task {task.name!r}: ok in 2.0 s>"
+    assert len(repr(task.messages[0])) < 300 + len(task.messages[0].text)
+
+
 def test_a_trace_takes_a_fold_that_was_made_meanwhile():
     trace, fold = ExecutionTrace.from_events(events()), TraceFold()
     for event in events()[:-1]:

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 from ensemble_notebook.domain.definitions.enums import SpanStatus
+from ensemble_notebook.domain.wording import format_duration
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 from ensemble_notebook.trace.spans.usage_totals import UsageTotals
 
@@ -46,7 +47,7 @@ class ActiveInterval(NamedTuple):
     end_ms: float | None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, repr=False)
 class Span:
     """One interval. Only the fold writes to it; the attributes are the columns of T20, unknown is None (T3).
 
@@ -250,6 +251,15 @@ class Span:
         """The part of the length in which it was not over in between, and no child was running."""
         duration = self.duration_ms
         return None if duration is None else max(0.0, duration - self.covered_ms)
+
+    def describe(self) -> str:
+        """Its name and how it stands: ``'gather': ok in 1.2 s``."""
+        took = self.duration_ms if self.own_ms is None else self.own_ms
+        return f"{self.name!r}: {self.status}{'' if took is None else f' in {format_duration(took)}'}"
+
+    def __repr__(self) -> str:
+        """One line: with all columns it would be fifty."""
+        return f"<Span {self.kind} {self.describe()}>"
 
 
 Role = Literal["system", "user", "assistant", "tool"]
