@@ -125,6 +125,24 @@ def test_unknown_key_that_is_near_nothing_lists_the_keys():
     assert "A task has: description, expected_output, agent" in mistake.hint
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- «gather»: Find sources",
+        "- «gather»:\n    description: Find sources\n    llm: local",
+        "- «gather»: Find sources\n  expected_output: A list",
+        "tasks:\n- Begin\n- «gather»: Find sources",
+    ],
+)
+def test_a_task_of_a_list_that_is_named_like_one_of_a_mapping_is_told_how_to_name_it(text: str):
+    assert_mistakes(text, "stands in a list, where 'gather' can't name it")
+    assert "name: gather" in mistakes_of(text.replace("«", "").replace("»", ""))[0].hint
+
+
+def test_what_is_wrong_in_a_task_that_is_named_like_that_is_told_as_well():
+    assert_mistakes("- «gather»:\n    description: Find\n    «lmm»: local", "can't name it", "Did you mean 'llm'")
+
+
 def test_key_of_another_place_is_told_where_it_belongs():
     assert_mistakes("«goal»: x\ntasks: [a]", "It is a key of an agent")
 

@@ -190,6 +190,12 @@ class FieldReader:
             return MisreadError(key.place, f"{message} Agents stand under `agents:`, tasks under `tasks:`.", has)
         return MisreadError(key.place, message, has)
 
+    def is_unlike_any_key(self, schema: SectionSchema, word: str) -> bool:
+        """Whether nothing is known of a word that could make it a key of this place, or of another one."""
+        if read_spelling(schema, word).name in (*schema.known, ASYNC_EXECUTION) or find_invisible_character(word):
+            return False
+        return not (find_foreign_hint(word) or self._find_intended(schema, word) or find_other_schema(schema, word))
+
     def _find_intended(self, schema: SectionSchema, word: str) -> str | None:
         """Find the key that an unknown one is a misspelling of, in the words that the list of valid ones has."""
         known = (*schema.words, *schema.keys, *list_familiar_words(schema))

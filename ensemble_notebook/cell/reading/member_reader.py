@@ -11,6 +11,7 @@ from typing import Final
 
 from ensemble_notebook.cell.language import cell_schema
 from ensemble_notebook.cell.language.cell_schema import SectionSchema
+from ensemble_notebook.cell.language.spellings import read_spelling
 from ensemble_notebook.cell.language.vocabulary import ValueKind
 from ensemble_notebook.cell.reading.part_reader import PartReader
 from ensemble_notebook.cell.reading.sections import KeyValue, Section, TaskGroup
@@ -21,6 +22,10 @@ from ensemble_notebook.cell.text.yaml_nodes import BrokenNode, ListNode, Mapping
 from ensemble_notebook.domain.definitions.enums import Workflow
 
 _MEMBERS: Final = frozenset({"tasks", "phases"})
+_NAMED_TASK: Final = (
+    "Write `- name: {name}`, and `description: ...` below it. Or leave out each '-': then keys name the tasks, and tasks "
+    "that read no other run at the same time."
+)
 _KEY_NAMES_IT: Final = "Remove this line, or change the key."
 _SMALLEST: Final = "The smallest cell is a list of tasks: `- Research {topic}`, then `- Write a haiku from it`."
 
@@ -131,6 +136,10 @@ class _CellReader(PartReader):
     def _read_task(self, key: ScalarNode | None, node: Node, number: int) -> Section:
         section = self._read_member(cell_schema.TASK, key, node, number)
         if isinstance(node, MappingNode):
+            if key is None and (name := self._find_misplaced_name(node)) is not None:
+                message = f"{section.label} stands in a list, where {quote(name.text)} can't name it."
+                self.report.add_mistake(name.place, message, _NAMED_TASK.format(name=name.text))
+                return self._read_task(name, node.pairs[0][1], number)
             self.read_fields(node, section)
             self._name_task(section, key)
         elif isinstance(node, ScalarNode) and not node.is_empty:
@@ -145,6 +154,17 @@ class _CellReader(PartReader):
             hint = "Write what is to be done, or `description: ...` and other keys below it, indented."
             self._refuse_member(section, key, node, "a text or a mapping", hint)
         return section
+
+    def _find_misplaced_name(self, node: MappingNode) -> ScalarNode | None:
+        """Find the name of an item like ``- gather: Find sources``, which is written as one of a mapping is."""
+        if not node.pairs:
+            return None
+        first, text = node.pairs[0]
+        is_told = {"description", "ensemble"} & {
+            read_spelling(cell_schema.TASK, key.text).name for key, _ in node.pairs
+        }
+        is_name = isinstance(text, ScalarNode | MappingNode) and " " not in first.text.strip()
+        return first if is_name and not is_told and self.is_unlike_any_key(cell_schema.TASK, first.text) else None
 
     def _name_task(self, section: Section, key: ScalarNode | None) -> None:
         name = section.values.pop("name", None)
