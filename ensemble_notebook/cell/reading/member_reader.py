@@ -23,8 +23,8 @@ from ensemble_notebook.domain.definitions.enums import Workflow
 
 _MEMBERS: Final = frozenset({"tasks", "phases"})
 _NAMED_TASK: Final = (
-    "Write `- name: {name}`, and `description: ...` below it. Or leave out each '-': then keys name the tasks, and tasks "
-    "that read no other run at the same time."
+    "Write `- name: {name}`, and `description: ...` below it. Or leave out each '-': then keys name the tasks, and "
+    "those that read no other run at the same time."
 )
 _KEY_NAMES_IT: Final = "Remove this line, or change the key."
 _SMALLEST: Final = "The smallest cell is a list of tasks: `- Research {topic}`, then `- Write a haiku from it`."
