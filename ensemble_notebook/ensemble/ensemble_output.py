@@ -25,8 +25,9 @@ from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan, find
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.domain.seams.views import make_mime_bundle, render_view
 from ensemble_notebook.domain.wording import format_duration, pluralize
+from ensemble_notebook.ensemble.run_errors import explain_absence
 from ensemble_notebook.ensemble.run_settings import Continuable, Inputs, Pace, PathLike, ReplayTools, Resumable
-from ensemble_notebook.errors import Pickled, add_origin, did_you_mean, summarize_error
+from ensemble_notebook.errors import Pickled
 
 if TYPE_CHECKING:
     from ensemble_notebook.trace.comparison.run_diff import RunDiff
@@ -336,7 +337,7 @@ class EnsembleOutput(Pickled):
         """
         output = self.get(name)
         if output is None:
-            raise KeyError(self._explain_absence(name))
+            raise KeyError(explain_absence(name, self._graph, self.failures, self.skipped, self._by_name))
         return output
 
     def __contains__(self, name: object) -> bool:
@@ -388,16 +389,3 @@ class EnsembleOutput(Pickled):
             return output
         part, items = self.trace.task(output.name), tuple(map(self._add_trace, output.item_outputs))
         return replace(output, trace=part, metrics=part.metrics, item_outputs=items)
-
-    def _explain_absence(self, name: str) -> str:
-        for failure in self.failures:
-            if failure.name == name:
-                return add_origin(f"Task {name!r} failed: {summarize_error(failure.error)}", failure.error)
-        for skipped in self.skipped:
-            if skipped.name == name:
-                return f"Task {name!r} was skipped: {skipped.reason}"
-        if any(name == node.name for node in self._graph.managed):
-            there = ", ".join(self._by_name) or "nothing"
-            return f"Task {name!r} has no output of its own, since a manager had it done. There is: {there}."
-        names = [node.name for node in self._graph.tasks]
-        return f"Task {name!r} was stopped." if name in names else f"No task {name!r}.{did_you_mean(str(name), names)}"

@@ -1,13 +1,13 @@
-"""Turns the end of a run into what `run` raises (E32): one place that knows which error fits."""
+"""What is said of a run that ended badly: what `run` raises (E32), and why there is no output of a task."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ensemble_notebook.domain.definitions.enums import ErrorStrategy, ExitReason
 from ensemble_notebook.domain.definitions.templates import render
-from ensemble_notebook.domain.outputs.task_output import Failure
+from ensemble_notebook.domain.outputs.task_output import Failure, Skipped
 from ensemble_notebook.domain.planning.graph import Graph
 from ensemble_notebook.engine.run.run_result import RunResult
 from ensemble_notebook.errors import (
@@ -18,6 +18,7 @@ from ensemble_notebook.errors import (
     RunInterrupted,
     TaskExecutionError,
     add_origin,
+    did_you_mean,
     summarize_error,
 )
 
@@ -46,6 +47,23 @@ def make_run_error(
     error = _make_failure_error(result, graph, strategy, inputs, first)
     error.__cause__ = first.error
     return error
+
+
+def explain_absence(
+    name: str, graph: Graph, failures: Iterable[Failure], skipped: Iterable[Skipped], present: Iterable[str]
+) -> str:
+    """Say why a run has no output of this name; `present` are the names that it has."""
+    for failure in failures:
+        if failure.name == name:
+            return add_origin(f"Task {name!r} failed: {summarize_error(failure.error)}", failure.error)
+    for each in skipped:
+        if each.name == name:
+            return f"Task {name!r} was skipped: {each.reason}"
+    if any(name == node.name for node in graph.managed):
+        there = ", ".join(present) or "nothing"
+        return f"Task {name!r} has no output of its own, since a manager had it done. There is: {there}."
+    names = [node.name for node in graph.tasks]
+    return f"Task {name!r} was stopped." if name in names else f"No task {name!r}.{did_you_mean(str(name), names)}"
 
 
 def _make_failure_error(
