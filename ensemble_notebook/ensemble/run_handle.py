@@ -285,7 +285,7 @@ class RunHandle:
         if remembered is None:
             return None
         spending = TaskSpending(self._ensemble.cost)
-        remembered.readers.append(spending.on_event)
+        remembered.readers.append(spending.on_events)
         currency = "USD" if self._ensemble.cost is None else self._ensemble.cost.currency
         kept_tasks = RememberedTasks(RunStore.open().open_results(), remembered, spending, currency)
         if self._resumed is None:

@@ -89,6 +89,34 @@ def test_what_comes_in_a_burst_shares_a_commit_and_nobody_wakes_for_it():
     assert script.waits == 11  # the first one woke it; after that, it only paused
 
 
+class SlowToWake(Script):
+    """A thread that is woken, and runs only after all that is planned has happened."""
+
+    def wait(self, event: threading.Event, seconds: float) -> object:
+        self.pass_time(self.plan[-1][0] if self.plan else self.time)
+        return event.is_set()
+
+
+class CountingIntake(Intake):
+    """Counts how often it is woken."""
+
+    count = 0
+
+    def wake(self) -> None:
+        self.count += 1
+        super().wake()
+
+
+def test_thread_that_is_woken_already_is_not_woken_again():
+    script = SlowToWake()
+    intake = CountingIntake(script)
+    run = RunWriter(RunFacts(run_id="run", name=None, started_at=datetime.now(UTC)), intake)
+    intake.add(run)
+    script.plan = [(0.0, lambda each=each: run.on_event(each)) for each in make_events(20)]
+    assert len(intake.take(30)[run].entries) == 20
+    assert intake.count == 1
+
+
 def test_time_that_a_commit_takes_is_part_of_the_pause():
     written, _ = play([0.0, 0.031], [0.0, 0.02])  # the second comes while the first is written
     assert written[0] == 0.03 + 0.02

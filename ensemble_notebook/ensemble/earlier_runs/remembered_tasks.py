@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any, Final
 
 from ensemble_notebook.domain.fingerprints.key_difference import explain_difference
@@ -64,40 +65,48 @@ class RememberedTasks:
         feedback: Sequence[str] = (),
     ) -> None:
         """Store a result. One that can't be compared gets a key that no other task has."""
-        workers = tuple(delegated)  # a manager's grow
-
-        def make() -> FinishedTask:
-            made = key.get()
-            return FinishedTask(
-                path,
-                made.key if made.obstacle is None else f"{self._writer.facts.run_id}/{path}",
-                made.parts,
-                output if output.saving is None else replace(output, saving=None),
-                obstacle,
-                workers,
-                self._describe_spending(path, output) | {"attempt": attempt, "feedback": list(feedback)},
-            )
-
-        self._writer.add_result(make)
+        # A manager's workers grow. No closure, which is an object for each of its variables, too.
+        given = (path, key, output, tuple(delegated), obstacle, attempt, feedback)
+        self._writer.add_result(partial(self._make_result, *given))
 
     def close(self) -> None:
         """The run is over."""
         self._results.close()
 
+    def _make_result(
+        self,
+        path: str,
+        key: PendingKey,
+        output: TaskOutput,
+        workers: tuple[TaskOutput, ...],
+        obstacle: str | None,
+        attempt: int,
+        feedback: Sequence[str],
+    ) -> FinishedTask:
+        """What the writer thread stores."""
+        made = key.get()
+        return FinishedTask(
+            path,
+            made.key if made.obstacle is None else f"{self._writer.facts.run_id}/{path}",
+            made.parts,
+            output if output.saving is None else replace(output, saving=None),
+            obstacle,
+            workers,
+            {**self._describe_spending(path, output), "attempt": attempt, "feedback": list(feedback)},
+        )
+
     def _describe_spending(self, path: str, output: TaskOutput) -> dict[str, Any]:
         """What the work took, in this run or, if it was reused, when it was done; as JSON values."""
         if (saving := output.saving) is not None:
             cost, currency, run_id = saving.cost, saving.currency, saving.run_id
-            tokens: dict[str, Any] = {"tokens": saving.tokens}
-            duration = saving.duration
+            tokens, duration = saving.tokens, saving.duration
         else:
             totals = self._spending.sum_task(path)
             cost, currency = None if totals is None else totals.cost, self._currency
             run_id = self._writer.facts.run_id
-            tokens = {"tokens": None if totals is None else totals.total_tokens}
-            duration = output.duration
+            tokens, duration = None if totals is None else totals.total_tokens, output.duration
         return {
-            **tokens,
+            "tokens": tokens,
             "cost": None if cost is None else str(cost),
             "currency": currency,
             "duration_ms": duration.total_seconds() * 1000,

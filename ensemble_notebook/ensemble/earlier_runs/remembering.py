@@ -122,6 +122,7 @@ def tell_at_once(writer: RunWriter, driver: Driver) -> None:
 async def finish_remembering(writer: RunWriter, output: EnsembleOutput | None, limit_s: float) -> None:
     """Wait until the run is stored, at most `limit_s` seconds; problems become warnings of the output."""
     await asyncio.wait([asyncio.wrap_future(writer.close())], timeout=limit_s)
+    writer.on_warning = bool  # it holds the run, and connections that are kept open hold the writer for a while
     for warning in writer.take_warnings():
         logger.warning("%s", warning)
         if output is not None:

@@ -165,16 +165,21 @@ def _reply_to_document(reply: ModelReply, pieces: Sequence[str], form: Form) -> 
     is_masked = text != reply.text or arguments != [call.arguments for call in reply.tool_calls]
     # Where something is masked, the pieces are those of another text.
     lengths = form.inline([len(piece) for piece in pieces]) if pieces and text == reply.text else None
-    facts = {
-        "text": text,
-        "tool_calls": calls or None,
-        "model": reply.model,
-        "finish_reason": reply.finish_reason,
-        "pieces": lengths,
-        "refused_usage": None if reply.refused_usage is None else form.mask(reply.refused_usage),
-        "masked": is_masked or None,
-    }
-    return _without_unknown(facts) | {"usage": form.inline(_usage_to_document(reply.usage))}
+    document: dict[str, Any] = {"text": text}
+    if calls:
+        document["tool_calls"] = calls
+    if reply.model is not None:
+        document["model"] = reply.model
+    if reply.finish_reason is not None:
+        document["finish_reason"] = reply.finish_reason
+    if lengths is not None:
+        document["pieces"] = lengths
+    if reply.refused_usage is not None:
+        document["refused_usage"] = form.mask(reply.refused_usage)
+    if is_masked:
+        document["masked"] = True
+    document["usage"] = form.inline(_usage_to_document(reply.usage))
+    return document
 
 
 def read_seconds(document: Mapping[str, Any], name: str) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -55,9 +55,15 @@ def write_plain(value: Any) -> bytes:
     Raises:
         ValueError: there is half a character in it.
     """
+    return _get_writer()(value, inf_nan_mode="null")
+
+
+@cache
+def _get_writer() -> Callable[..., bytes]:
+    """What writes plain values: an import for each of them would take as long as the writing."""
     from pydantic_core import to_json
 
-    return to_json(value, inf_nan_mode="null")
+    return to_json
 
 
 def write_record(record: Any) -> bytes:

@@ -5,6 +5,7 @@ Why not the fold itself: it keeps every span and text, and costs several times a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -55,12 +56,15 @@ class TaskSpending:
             ev.LlmCallCompleted: self._note_reply,
         }
 
-    def on_event(self, event: ev.Event) -> None:
-        """Take in the next event of the run."""
-        self._parents.setdefault(event.span_id, event.parent_id)
-        note = self._notes.get(type(event))
-        if note is not None:
-            note(event)
+    def on_events(self, events: Iterable[ev.Event]) -> None:
+        """Take in the next events of the run."""
+        parents, notes = self._parents, self._notes
+        for event in events:
+            if event.span_id not in parents:
+                parents[event.span_id] = event.parent_id
+            note = notes.get(type(event))
+            if note is not None:
+                note(event)
 
     def _note_task(self, event: ev.TaskStarted) -> None:
         whole = self._lists.get(event.parent_id or "")

@@ -76,6 +76,7 @@ class Intake:
 
     def wake(self) -> None:
         """There is something to write."""
+        self.is_asleep = False  # until the thread is there itself, which may take a while, nobody else wakes it
         self._wakes.set()
 
     def hurry(self) -> None:

@@ -24,49 +24,46 @@ def encode_results(tasks: Sequence[FinishedTask]) -> tuple[str, bytes]:
     Raises:
         ValueError, RecursionError: one of them can't be written.
     """
-    rows, pieces, start = [], [], 1
-    for task, (parts, piece) in zip(tasks, _encode(tasks), strict=True):
-        rows.append((task.path, task.key, parts, start, len(piece)))
-        pieces.append(piece)
-        start += len(piece)
-    return write_plain(rows).decode(), b"".join(pieces)
-
-
-def _encode(tasks: Sequence[FinishedTask]) -> list[Row]:
-    """Quickly, where nothing has to be left out: what is in all of them is searched for secrets at once."""
     search = make_secret_search()
-    written = [_write(task) for task in tasks]
-    if not _is_clean(tasks, written, search):
-        written = [
-            each if _is_clean([task], [each], search) else None for task, each in zip(tasks, written, strict=True)
-        ]
-    return [
-        _mask(task) if each is None else (task.parts, fold(each)) for task, each in zip(tasks, written, strict=True)
-    ]
+    quick = _encode_quickly(tasks, search)
+    if quick is not None:
+        return quick
+    # One of them holds something; the others are as quick as before.
+    alone = [(task, _encode_quickly([task], search)) for task in tasks]
+    return _lay_out(tasks, [_mask(task) if each is None else (task.parts, each[1]) for task, each in alone])
 
 
-def _is_clean(tasks: Sequence[FinishedTask], written: Sequence[bytes | None], search: Callable[[bytes], bool]) -> bool:
-    """Whether neither the parts nor the documents of results may hold a secret."""
+def _encode_quickly(tasks: Sequence[FinishedTask], search: Callable[[bytes], bool]) -> tuple[str, bytes] | None:
+    """The same, searched for secrets at once; None where something has to be left out, or may have to be."""
     try:
-        parts = write_plain([task.parts for task in tasks])
-    except ValueError:  # half a character somewhere
-        return False
-    return not search(b",".join([parts, *(each for each in written if each is not None)]))
+        written = list(map(_write, tasks))
+        rows, pieces = _lay_out(tasks, [(task.parts, fold(each)) for task, each in zip(tasks, written, strict=True)])
+    except ValueError:  # half a character somewhere, or a value of a user's
+        return None
+    return None if search(b",".join([rows.encode(), *written])) else (rows, pieces)
 
 
-def _write(task: FinishedTask) -> bytes | None:
-    """The document, quickly, and as it is; None where something has to be left out, or may have to be.
+def _lay_out(tasks: Sequence[FinishedTask], made: Sequence[Row]) -> tuple[str, bytes]:
+    """The array and the pieces, one after the other."""
+    rows, start = [], 1
+    for task, (parts, piece) in zip(tasks, made, strict=True):
+        rows.append((task.path, task.key, parts, start, len(piece)))
+        start += len(piece)
+    return write_plain(rows).decode(), b"".join([piece for _, piece in made])
 
-    A value of a user's is one of these: what is in it is masked on its way, so that nobody could see that it was.
+
+def _write(task: FinishedTask) -> bytes:
+    """The document, quickly, and as it is.
+
+    Raises:
+        ValueError: something has to be left out, or may have to be. A value of a user's is one of these: what is in it
+            is masked on its way, so that nobody could see that it was. And so is half a character.
     """
     outputs = (task.output, *task.delegated)
     if task.obstacle is not None or any(each.parsed_output is not None for each in outputs):
-        return None
-    try:
-        output, *delegated = map(write_record, outputs)
-        return b'[{"facts":%b,"output":%b,"delegated":[%b]}]' % (write_plain(task.facts), output, b",".join(delegated))
-    except ValueError:  # half a character somewhere
-        return None
+        raise ValueError("a result that is written text by text")
+    output, *delegated = map(write_record, outputs)
+    return b'[{"facts":%b,"output":%b,"delegated":[%b]}]' % (write_plain(task.facts), output, b",".join(delegated))
 
 
 def _mask(task: FinishedTask) -> Row:

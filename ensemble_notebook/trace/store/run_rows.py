@@ -19,7 +19,14 @@ from ensemble_notebook.trace.store.batch_statement import ADD_BATCH
 from ensemble_notebook.trace.store.owner import describe_owner
 from ensemble_notebook.trace.store.result_rows import encode_results
 from ensemble_notebook.trace.store.run_facts import RunFacts, RunSummary
-from ensemble_notebook.trace.store.run_writer import FinishedTask, MakeDocument, RunWriter, StoredExchange, Taken
+from ensemble_notebook.trace.store.run_writer import (
+    FinishedTask,
+    MakeDocument,
+    PendingResult,
+    RunWriter,
+    StoredExchange,
+    Taken,
+)
 from ensemble_notebook.trace.store.schema import transaction
 
 _TAKE_OVER: Final = (
@@ -54,15 +61,17 @@ def make_rows(run: RunWriter, taken: Taken, *, is_first: bool) -> RunRows:
     events: list[ev.Event] = []
     exchanges: list[MakeDocument] = []
     results: list[FinishedTask] = []
+    read_count = 0
     for entry in taken.entries:
-        if isinstance(entry, ev.Event):
-            events.append(entry)
-            for read in run.readers:
-                read(entry)
-        elif isinstance(entry, StoredExchange):
+        if isinstance(entry, StoredExchange):
             exchanges.append(entry.make_document)
-        else:
+        elif isinstance(entry, PendingResult):
+            _tell(run, events[read_count:])
+            read_count = len(events)
             results.append(entry.make())
+        else:
+            events.append(entry)
+    _tell(run, events[read_count:])
     run_id = run.facts.run_id
     statements = [*_begin_run(run.facts)] if is_first else []
     if taken.entries:
@@ -78,6 +87,11 @@ def make_rows(run: RunWriter, taken: Taken, *, is_first: bool) -> RunRows:
         statements.append((ADD_BATCH, values))
     statements += _end_run(run_id, events, has_ended=taken.has_ended)
     return RunRows(events[-1].seq if events else -1, statements)
+
+
+def _tell(run: RunWriter, events: Sequence[ev.Event]) -> None:
+    for read in run.readers:
+        read(events)
 
 
 def show_life(run_ids: Iterable[str]) -> Iterator[Statement]:

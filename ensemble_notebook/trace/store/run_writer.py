@@ -102,14 +102,14 @@ class RunWriter:
 
     Attributes:
         facts: of the run.
-        readers: called by the thread that writes with each event, before what came after that is made.
+        readers: called by the thread that writes with the next events, before what came after them is made.
         on_warning: called by that thread when there is a warning to take; must be fast and must not raise.
         warnings: what went wrong and nobody has been told yet; one at most.
     """
 
     def __init__(self, facts: RunFacts, thread: WritingThread) -> None:
         self.facts = facts
-        self.readers: list[Callable[[ev.Event], object]] = []
+        self.readers: list[Callable[[Sequence[ev.Event]], object]] = []
         self.warnings: list[str] = []
         self.on_warning: Callable[[], object] = bool
         self.closed: Future[None] = Future()
