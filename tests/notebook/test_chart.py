@@ -1,9 +1,12 @@
 """The layout behind all static pictures."""
 
+import io
+import re
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from rich.console import Console
 
 from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
 from ensemble_notebook.domain.definitions.enums import ExitReason
@@ -11,7 +14,7 @@ from ensemble_notebook.domain.definitions.limits import Budget
 from ensemble_notebook.domain.definitions.review import ReviewDecision
 from ensemble_notebook.domain.events import ReviewAnswered
 from ensemble_notebook.notebook.live.terminal_table import draw_chart
-from ensemble_notebook.notebook.picture.bars import WIDTH
+from ensemble_notebook.notebook.picture.bars import GAP, WIDTH, BarPiece, narrow_bar
 from ensemble_notebook.notebook.picture.chart import MOST_LINES, Chart, make_chart, make_plan_chart
 from ensemble_notebook.notebook.picture.static_picture import render_chart_html, render_chart_text
 from ensemble_notebook.testing.event_builder import EventBuilder
@@ -343,7 +346,7 @@ def test_every_end_has_a_title_and_a_mark(reason, title):
     chart = charted(build.finish(reason))
     assert render_chart_text(chart).startswith(f"⚠ {title} · ")
     assert render_chart_html(chart)
-    assert draw_chart(chart)
+    assert draw_chart(chart, 120)
 
 
 @pytest.mark.parametrize("is_passed_on", [True, False])
@@ -358,3 +361,30 @@ def test_an_error_that_a_nested_run_passed_on_is_told_where_it_arose(is_passed_o
     told = notes(charted(events))
     assert told.pop("inner") == ("ValueError: inner is broken",)
     assert told == ({} if is_passed_on else {"outer": ("LookupError: there is nothing to read",)})
+
+
+def in_terminal(chart: Chart, columns: int) -> str:
+    console = Console(width=columns, file=io.StringIO())
+    console.print(draw_chart(chart, columns))
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_in_a_narrow_terminal_the_bars_give_way_and_the_numbers_are_whole(columns):
+    build = EventBuilder({"gather the tides": (), "brief": ()}, agents={"brief": "Editor of the almanac"})
+    for name in ("gather the tides", "brief"):
+        with build.task(name), build.turn():
+            build.llm("x", input_tokens=114_000, output_tokens=21)
+    shown = in_terminal(charted(build.finish()), columns)
+    row = next(line for line in shown.splitlines() if "gather" in line)
+    assert "114k → 21" in row
+    assert re.search(r"\d m?s\b", row)
+    assert "…" not in shown
+
+
+@pytest.mark.parametrize("columns", [12, 27, WIDTH])
+def test_a_narrow_bar_loses_no_short_piece_and_keeps_the_mark_of_its_end(columns):
+    lengths = {GAP: 4, "task": 18, "llm": 1, "tool": 17, "error": 1}
+    bar = narrow_bar([BarPiece("#" * length, kind) for kind, length in lengths.items()], columns)
+    assert [piece.kind for piece in bar] == [*lengths]
+    assert sum(len(piece.text) for piece in bar) == columns + 1

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from ensemble_notebook.errors import remove_control_characters
-from ensemble_notebook.notebook.picture.bars import MARKS_OF_PARTS
+from ensemble_notebook.notebook.picture.bars import MARKS_OF_PARTS, WIDTH, narrow_bar
 from ensemble_notebook.notebook.picture.chart import MARKS, Chart, make_chart
 from ensemble_notebook.trace.spans.span_kinds import Tone
 
@@ -46,6 +47,11 @@ _STYLES: Final = {
 }
 
 
+_ENDLESS: Final = Console(width=10_000)
+_NARROWEST: Final = 12
+"""Columns of a bar, with fewer of which it would say nothing."""
+
+
 class TerminalTable:
     """A view of a run in a terminal."""
 
@@ -62,7 +68,7 @@ class TerminalTable:
         """Draw the table again."""
         with self._lock:
             if self._live is not None:
-                self._live.update(draw_chart(make_chart(self._messages.make_snapshot())), refresh=True)
+                self._live.update(self._draw(), refresh=True)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -76,7 +82,10 @@ class TerminalTable:
     def close(self) -> None:
         """Leave the last table behind, for good."""
         self._stop()
-        self._console.print(draw_chart(make_chart(self._messages.make_snapshot())))
+        self._console.print(self._draw())
+
+    def _draw(self) -> Any:
+        return draw_chart(make_chart(self._messages.make_snapshot()), self._console.width)
 
     def _start(self) -> None:
         with self._lock:
@@ -90,30 +99,43 @@ class TerminalTable:
                 self._live = None
 
 
-def draw_chart(chart: Chart) -> Any:
-    """A chart for rich."""
+def draw_chart(chart: Chart, room: int) -> Any:
+    """A chart for rich, in so many columns: bars give way first, then names, which wrap; numbers never."""
     title = Text.assemble((f"{MARKS[chart.status]} {chart.title}", f"bold {_STYLES.get(chart.status, 'blue')}"))
     for fact in chart.facts:
         title.append(" · ", "bright_black").append(remove_control_characters(fact))
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False, header_style="bright_black")
-    for head in (*chart.names, chart.axis[0] + chart.axis[1].rjust(40 - len(chart.axis[0]))):
-        table.add_column(head, no_wrap=True)
-    for head in chart.heads:
-        table.add_column(head, justify="right", no_wrap=True)
+    table = _fill_table(chart, WIDTH)
+    missing = Measurement.get(_ENDLESS, _ENDLESS.options, table).maximum - room
+    if missing > 0:
+        table = _fill_table(chart, max(_NARROWEST, WIDTH - missing))
     notes = []
     for line in chart.lines:
         style = _STYLES.get(line.status, "")
-        name = Text.assemble(
-            "  " * line.depth,
-            (MARKS[line.status], style),
-            " ",
-            ("↳ " if line.is_worker else "", "bright_black"),
-            (remove_control_characters(line.name), "bold" if line.is_phase else ""),
-        )
-        bar = Text.assemble(*((piece.text, _STYLES.get(piece.kind, "")) for piece in line.bar))
-        cells = map(remove_control_characters, line.cells)
-        table.add_row(name, Text(remove_control_characters(line.agent), "bright_black"), bar, *cells)
         notes += [Text(remove_control_characters(f"{line.name}: {note}"), style) for note in line.notes]
     notes += [Text(remove_control_characters(f"! {note}"), "yellow") for note in chart.notes]
     said = [Text(remove_control_characters(f"= {chart.sentence}"), "bold")] if chart.sentence else []
     return Group(title, table, *said, *notes)
+
+
+def _fill_table(chart: Chart, columns: int) -> Table:
+    """The lines of a chart, with bars of so many columns."""
+    start, end = chart.axis
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False, header_style="bright_black")
+    for head in ("task", "agent"):
+        table.add_column(head)
+    table.add_column(start + end.rjust(columns - len(start)), no_wrap=True)
+    for head in chart.heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for line in chart.lines:
+        name = Text.assemble(
+            "  " * line.depth,
+            (MARKS[line.status], _STYLES.get(line.status, "")),
+            " ",
+            ("↳ " if line.is_worker else "", "bright_black"),
+            (remove_control_characters(line.name), "bold" if line.is_phase else ""),
+        )
+        pieces = line.bar if columns == WIDTH else narrow_bar(line.bar, columns)
+        bar = Text.assemble(*((piece.text, _STYLES.get(piece.kind, "")) for piece in pieces))
+        cells = map(remove_control_characters, line.cells)
+        table.add_row(name, Text(remove_control_characters(line.agent), "bright_black"), bar, *cells)
+    return table

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, Final
 
 from ensemble_notebook.domain.planning.agent_derivation import HANDLER_ROLE
@@ -116,6 +116,18 @@ def _to_columns(start: float, stop: float, end: float) -> tuple[int, int]:
 def _join_columns(cells: Sequence[str]) -> Iterable[BarPiece]:
     for kind, run in groupby(cells):
         yield BarPiece(GLYPHS[kind] * len(list(run)), kind)
+
+
+def narrow_bar(bar: Iterable[BarPiece], columns: int) -> tuple[BarPiece, ...]:
+    """The same bar in fewer columns. Of what falls into one column, the shortest piece is shown, lest it be lost."""
+    pieces = [*bar]
+    cells = [piece for piece in pieces for _ in piece.text]
+    inside, mark = cells[:WIDTH], cells[WIDTH:]
+    lengths = {id(piece): (piece.kind == GAP, len(piece.text)) for piece in pieces}
+    stops = [-(-column * WIDTH // columns) for column in range(columns + 1)]
+    stretches = [inside[first:last] for first, last in pairwise(stops)]
+    shown = [min(each, key=lambda piece: lengths[id(piece)]).kind for each in stretches if each]
+    return tuple(_join_columns([*shown, *(piece.kind for piece in mark)]))
 
 
 def draw_level_bar(level: int, levels: int, *, is_critical: bool) -> tuple[BarPiece, ...]:
