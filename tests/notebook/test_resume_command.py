@@ -6,6 +6,7 @@ import pytest
 
 from ensemble_notebook import Ensemble, Task
 from ensemble_notebook.errors import StoreError, TaskExecutionError, ValidationError
+from ensemble_notebook.trace.store.run_store import RunStore
 
 CELL = """
 tasks:
@@ -63,6 +64,14 @@ def test_it_goes_on_where_the_cell_stopped_and_binds_the_usual_name(stopped, cal
 def test_it_binds_the_name_that_is_given(stopped, flag):
     assert stopped.run(f"%ensemble resume sea {flag} again").success
     assert stopped.names["again"].raw == "sail, it is calm"
+
+
+def test_it_keeps_the_name_that_the_run_has_from_its_variable(stopped):
+    assert stopped.run(f"%%ensemble -o tide{CELL}").success
+    assert stopped.run("%ensemble resume tide").success
+    first, again = (run.facts for run in RunStore.open().list_runs(2))
+    assert first.name == again.name == "tide"
+    assert stopped.names["_ensemble"].raw == "sail, it is calm"
 
 
 def test_it_gives_the_output_to_what_it_stands_in(stopped):

@@ -299,7 +299,8 @@ class EnsembleMagics(Magics):
             "continue_from": read.continued,
             "listeners": (*run_display.listeners, reviewer),
             "review_handler": reviewer.ask,
-            "origin": dataclasses.replace(origin, variable=None if options.out == DEFAULT_OUT else options.out),
+            # A run that goes on with one of a variable keeps its name, under which the two are found together.
+            "origin": origin if options.out == DEFAULT_OUT else dataclasses.replace(origin, variable=options.out),
         }
         start: Callable[[], RunHandle | MapHandle]
         if many is None:
