@@ -90,4 +90,6 @@ def _make_failure_error(
         causes = {failure.name: failure.error for failure in result.failures}
         message = f"{len(causes)} of {len(graph.tasks)} tasks failed: {names}: {what}"
         return ParallelExecutionError(message, failed_task_causes=causes, **facts)
-    return TaskExecutionError(f"Task {first.name!r} ({first.agent_role}) failed: {what}", **facts)
+    head = f"Task {first.name!r} ({first.agent_role}) failed: "
+    # Of a run in itself, each level would say the same once more.
+    return TaskExecutionError(what if head in what else f"{head}{what}", **facts)

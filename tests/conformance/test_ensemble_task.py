@@ -221,8 +221,9 @@ def test_e54_nesting_deeper_than_twenty_is_refused_with_the_path() -> None:
         Ensemble(tasks=[Task(ensemble=deep)], name="d21").run()
     bound: dict[str, Ensemble] = {}
     bound["it"] = Ensemble(tasks=[done("again", handler=lambda given: bound["it"].run().raw)], name="it")
-    with pytest.raises(TaskExecutionError, match=r"nested deeper than 20: it -> it -> it -> it -> \.\.\. -> it"):
+    with pytest.raises(TaskExecutionError, match=r"nested deeper than 20: it -> it -> it -> it -> \.\.\. -> it") as it:
         bound["it"].run()
+    assert str(it.value).count("Task 'again' (Handler) failed") == 1
 
 
 def test_e54_as_tool_has_a_parameter_for_each_input_that_it_lacks() -> None:

@@ -60,7 +60,9 @@ def test_reviews_of_a_task_become_a_tuple_with_each_timing_once() -> None:
     assert Task.of("x", review=after).review == (after,)
     assert Task.of("x", review=[before, after]).review == (before, after)
     assert refusal(Task.of, "x", review=[after, Review()]) == "Task review has two gates 'after'. Keep one."
-    assert refusal(Task.of, "x", review=["after"]) == "Task review takes Review(timing=...), got str."
+    assert refusal(Task.of, "x", review=["before"]) == "Task review takes Review(timing='before'), got str."
+    assert refusal(Task.of, "x", review="during") == "Task review takes Review(timing='during'), got str."
+    assert refusal(Task.of, "x", review=["always"]) == "Task review takes Review(timing='after'), got str."
 
 
 @pytest.mark.parametrize("by", [READ, approve], ids=["task", "function"])

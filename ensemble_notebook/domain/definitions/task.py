@@ -271,12 +271,13 @@ class Task(ConditionSource):
 
     def _check_review(self) -> None:
         review: Any = self.review
-        self._set("review", () if review is None else (review,) if isinstance(review, Review) else review)
+        self._set("review", () if review is None else (review,) if isinstance(review, Review | str) else review)
         self._make_tuple("review")
         timings = set()
         for index, each in enumerate(cast("Sequence[Any]", self.review)):
             if not isinstance(each, Review):
-                message = f"Task review takes Review(timing=...), got {type(each).__name__}."
+                said = each if isinstance(each, str) and each in tuple(ReviewTiming) else "after"
+                message = f"Task review takes Review(timing={said!r}), got {type(each).__name__}."
                 raise self._refuse("review", message, item=index)
             if each.timing is ReviewTiming.DURING and not self.has_agent:
                 who = "a handler makes none" if self.ensemble is None else "an ensemble sees to its own"
