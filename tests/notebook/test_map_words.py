@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ensemble_notebook import CaptureMode, Ensemble, MapResult, Task
+from ensemble_notebook import Budget, CaptureMode, Ensemble, MapResult, ScriptedChatModel, Task
 from ensemble_notebook.domain.definitions.tool import TaskInput
 from ensemble_notebook.notebook.picture.static_picture import make_output_bundle
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -69,6 +70,23 @@ def test_a_view_and_a_file_know_it_too(caplog: pytest.LogCaptureFixture, tmp_pat
     assert result.trace is not None
     result.trace.save(path := tmp_path / "map.trace.json")
     assert TimelineMessages(ExecutionTrace.load(path).fold).make_saved_view()["run"]["task_noun"] == "row"
+
+
+def test_rows_that_were_skipped_for_the_same_reason_tell_it_once() -> None:
+    poor = replace(
+        make(), tasks=[Task.of("On {topic}")], llm=ScriptedChatModel(default="ok"), budget=Budget(max_tokens=1)
+    )
+    said = picture(poor.map(ROWS * 6, concurrency=2))
+    assert said.count("skipped: the budget is used up") == 1
+    assert said.count("↷ row") == 12
+
+
+def test_tasks_reused_in_the_runs_of_a_map_are_told(store_path: Path) -> None:
+    model = ScriptedChatModel(default="ok")
+    asking = Ensemble(tasks=[Task.of("On {topic}"), Task.of("Again")], llm=model)
+    assert "reused" not in picture(asking.map(ROWS))
+    said = picture(asking.map([*ROWS, {"topic": "new"}], reuse=True))
+    assert "; 5 of 6 tasks reused" in said
 
 
 def test_without_texts_a_row_says_nothing_of_what_it_is_about() -> None:

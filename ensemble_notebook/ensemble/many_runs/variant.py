@@ -150,7 +150,10 @@ class _Changes:
 
     def _explain_unknown(self, name: str, made: RunnableEnsemble) -> str:
         guess = did_you_mean(name, [*get_field_names(type(made)), *_list_inputs(made)])
-        return f"{name!r} is no field of the ensemble, no 'task.NAME.FIELD', no 'agent.ROLE.FIELD' and no input.{guess}"
+        return (
+            f"{name!r} is no input, since no text says {{{name}}}, and no field of the ensemble, no 'task.NAME.FIELD' "
+            f"and no 'agent.ROLE.FIELD'.{guess}"
+        )
 
 
 def _list_inputs(ensemble: RunnableEnsemble) -> Sequence[str]:

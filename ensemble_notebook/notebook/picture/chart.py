@@ -94,6 +94,7 @@ def make_chart(snapshot: Mapping[str, Any], read_rows: ReadRows | None = None) -
     if read_rows is not None:
         shown = _complete(shown, read_rows)
     told_below, noun = find_told_below(shown), _get_noun(run)
+    lines = [make_chart_line(place, end, run["currency"], told_below, is_map=noun != _TASK) for place in shown]
     return _fit_chart(
         status=run["status"],
         title=_describe_status(run),
@@ -102,9 +103,18 @@ def make_chart(snapshot: Mapping[str, Any], read_rows: ReadRows | None = None) -
         names=("task", "agent") if noun == _TASK else (noun, "about"),
         axis=("0 s", format_duration(end)),
         heads=("time", "tokens", "cost"),
-        lines=[make_chart_line(place, end, run["currency"], told_below, is_map=noun != _TASK) for place in shown],
+        lines=lines if noun == _TASK else [*_tell_skips_once(lines)],
         notes=[*_describe_failure(run, places), *run["warnings"], *filter(None, [run.get("note")]), *left_out],
     )
+
+
+def _tell_skips_once(lines: Iterable[ChartLine]) -> Iterator[ChartLine]:
+    """The same without the reason where the row before was skipped for the same: of a map, hundreds may be."""
+    reason: tuple[str, ...] = ()
+    for line in lines:
+        is_again = line.status == "skipped" and line.notes == reason
+        reason = line.notes if line.status == "skipped" else ()
+        yield replace(line, notes=()) if is_again else line
 
 
 def _complete(places: Sequence[Place], read_rows: ReadRows) -> list[Place]:

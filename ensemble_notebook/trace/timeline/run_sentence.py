@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus
+from ensemble_notebook.domain.definitions.enums import ExitReason, RunStatus, SpanStatus, TaskNoun
 from ensemble_notebook.domain.wording import format_duration, format_percent, pluralize
 from ensemble_notebook.trace.folding.milestones import is_startup
+from ensemble_notebook.trace.spans.savings import Savings
 from ensemble_notebook.trace.spans.span_kinds import SpanKind
 
 if TYPE_CHECKING:
@@ -67,10 +68,28 @@ def describe_run(fold: TraceFold) -> str | None:
 
 def _describe_savings(fold: TraceFold, tasks: list[Span]) -> str:
     """What was not done again (C34)."""
+    if fold.task_noun is not TaskNoun.TASK:
+        return _describe_savings_inside(fold)
     if not fold.savings.task_count:
         return ""
     items = sum(span.item_of is not None and span.is_own_task for span in fold.spans.values())
     return f"; {fold.savings.describe(items + sum(task.item_count is None for task in tasks))}"
+
+
+def _describe_savings_inside(fold: TraceFold) -> str:
+    """The same of the runs of a map: what is reused are their tasks."""
+    inside = [span for span in fold.spans.values() if span.nested_in is not None and _is_declared(span)]
+    savings = Savings(fold.currency)
+    for span in inside:
+        if span.reused:
+            savings.add(span)
+    return f"; {savings.describe(len(inside))}" if savings.task_count else ""
+
+
+def _is_declared(span: Span) -> bool:
+    """True for a task that stands in the plan of a run inside; no item, and no work that was handed on."""
+    around = span.parent
+    return span.kind is SpanKind.TASK and around is not None and around.kind in (SpanKind.NESTED, SpanKind.PHASE)
 
 
 def _count_done(fold: TraceFold, tasks: list[Span], how: str) -> str:

@@ -76,7 +76,7 @@ function TrackRow({ view, track, index, isCurrent, isDimmed, prefix }: RowProps)
         <span class="et-sign" title={state.name}><Icon name={iconOf(state.key)} /></span>
         {hasMonogram && <abbr class="et-agent" title={row.agent ?? ""} aria-hidden="true">{monogram(row.agent ?? "")}</abbr>}
         <span class="et-title">
-          <Title name={row.name + timesOf(row)} />{track.isWorker && row.agent && <span class="et-worker-role"> · {row.agent}</span>}
+          <Title name={row.name + timesOf(row)} />{track.isWorker && row.agent && !isHandler(row) && <span class="et-worker-role"> · {row.agent}</span>}
         </span>
         {/* Read after the name, and in full, where the eye has letters before it. */}
         {hasMonogram && <span class="et-hidden">, {row.agent}</span>}
