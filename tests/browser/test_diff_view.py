@@ -9,7 +9,8 @@ from ensemble_notebook.notebook.picture.diff_picture import render_diff_html
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
 from tests.browser.built_view import open_view, served_view
-from tests.browser.compared_runs import save_comparison
+from tests.browser.compared_runs import RATES, save_comparison
+from tests.browser.lab import photograph
 
 PAIRS = ["plan", "facts", "risks", "brief"]
 
@@ -36,14 +37,17 @@ def test_two_runs_stand_one_above_the_other_with_their_differences(page: Page, w
             assert stage["x"] <= chip["x"] <= chip["x"] + chip["width"] <= stage["x"] + stage["width"]
 
 
-def test_amounts_of_a_comparison_stay_in_sight_beside_long_names(page: Page) -> None:
+@pytest.mark.parametrize("width", [470, 620, 1200])
+def test_amounts_of_a_comparison_stay_in_sight_beside_long_names(page: Page, width: int) -> None:
     traces = []
-    for seconds in (1.2, 61.5):
+    for seconds in (0.248, 0.143):
         build = EventBuilder({"gather-the-key-facts-about-the-topic-and-whoever-has-written-about-it": ()})
         with build.task("gather-the-key-facts-about-the-topic-and-whoever-has-written-about-it"), build.turn():
-            build.llm("Found.", seconds=seconds, input_tokens=int(1000 * seconds), output_tokens=20)
-        traces.append(ExecutionTrace.from_events(build.finish()))
-    page.set_viewport_size({"width": 620, "height": 600})
-    page.set_content(render_diff_html(traces[0].diff(traces[1])))
+            build.llm("Found.", seconds=seconds, input_tokens=int(2000 * seconds), output_tokens=20)
+        traces.append(ExecutionTrace.from_events(build.finish(), RATES))
+    page.set_viewport_size({"width": width, "height": 600})
+    html = render_diff_html(traces[0].diff(traces[1]))
+    page.set_content(f'<body style="margin: 0; font-family: sans-serif">{html}</body>')  # as in JupyterLab
     table = page.locator("table")
     assert table.evaluate("table => table.offsetWidth <= table.parentElement.clientWidth")
+    photograph(f"comparison-{width}", page)

@@ -7,6 +7,7 @@ underlined by their elements alone. Nothing in it runs, and nothing is fetched.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import starmap
 from typing import Final
 
 from ensemble_notebook.domain.wording import pluralize
@@ -30,8 +31,11 @@ _COLORS: Final = {
 }
 _CELL: Final = "text-align:left;vertical-align:top;padding:1px 10px 1px 0;white-space:nowrap;border:0"
 _NUMBER: Final = _CELL.replace("left", "right", 1)
-# A long name takes several lines, so that the amounts beside it stay in sight in a narrow window.
-_NAME: Final = f"{_CELL.replace('nowrap', 'normal')};min-width:7em;max-width:20em;overflow-wrap:anywhere"
+# In a narrow window, a long name takes several lines, and a difference stands below its amount: all stay in sight.
+_NAME: Final = f"{_CELL.replace('nowrap', 'normal')};min-width:6em;max-width:20em;overflow-wrap:anywhere"
+_PAIR: Final = _NUMBER.replace("nowrap", "normal").replace("10px", "18px")
+_AMOUNT: Final = "display:inline-block;white-space:nowrap"
+_DIFFERENCE: Final = f"{_AMOUNT};min-width:5em"
 _PRE: Final = "white-space:pre-wrap;word-break:normal;overflow-wrap:anywhere;background:none;color:inherit"
 _FAINT: Final = "opacity:0.7"
 _ROW: Final = "border:0;background:none"
@@ -69,7 +73,9 @@ def wrap_html(html: str) -> str:
 
 
 def _render_table(lines: Iterable[DiffLine]) -> str:
-    heads = "".join(f'<th style="{_NUMBER};font-weight:normal">{head}</th>' for head in HEADS)
+    output, *pairs = filter(None, HEADS)
+    heads = f'<th style="{_NUMBER};font-weight:normal">{output}</th>'
+    heads += "".join(f'<th style="{_PAIR};font-weight:normal">{head}</th>' for head in pairs)
     rows = "".join(map(_render_line, lines))
     return (
         '<table style="border-collapse:collapse;border:0;margin:4px 0;font-size:13px;color:inherit">'
@@ -83,8 +89,17 @@ def _render_line(line: DiffLine) -> str:
     name = escape_text(line.name)
     name = f"<strong>{name}</strong>" if line.is_whole else name
     status = f'<span style="{_COLORS[line.status]}">{line.sign} {line.status}</span>'
-    cells = "".join(f'<td style="{_NUMBER}">{escape_text(cell)}</td>' for cell in line.cells)
+    output, *amounts = line.cells
+    cells = f'<td style="{_NUMBER}">{escape_text(output)}</td>'
+    cells += "".join(starmap(_render_pair, zip(amounts[::2], amounts[1::2], strict=True)))
     return f'<tr style="{_ROW}"><td style="{_NAME}{indent}">{name}</td><td style="{_CELL}">{status}</td>{cells}</tr>'
+
+
+def _render_pair(amount: str, difference: str) -> str:
+    return (
+        f'<td style="{_PAIR}"><span style="{_AMOUNT}">{escape_text(amount)}</span> '
+        f'<span style="{_DIFFERENCE}">{escape_text(difference)}</span></td>'
+    )
 
 
 def _render_part(title: str, changes: TextChanges) -> str:
