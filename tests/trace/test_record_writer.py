@@ -12,8 +12,9 @@ from ensemble_notebook.domain.events import TaskCompleted, TaskStarted
 from ensemble_notebook.domain.outputs.secrets import mask, protect
 from ensemble_notebook.testing.event_builder import EventBuilder
 from ensemble_notebook.trace.codec.event_codec import event_to_plain
+from ensemble_notebook.trace.codec.event_groups import read_groups, write_events
 from ensemble_notebook.trace.codec.record_reader import read_event
-from ensemble_notebook.trace.codec.record_writer import list_fields_where_none_tells, write_events
+from ensemble_notebook.trace.codec.record_writer import list_fields_where_none_tells
 from tests.support.stream import streams
 
 SECRETS = (
@@ -39,13 +40,13 @@ def started(text: str) -> TaskStarted:
 
 
 def written(event) -> dict:
-    (plain,) = json.loads(write_events([event]))
+    (plain,) = read_groups(json.loads(write_events([event])))
     return plain
 
 
 @given(streams())
 def test_events_come_back_as_from_a_file(events):
-    back = [read_event(plain, "run") for plain in json.loads(write_events(events))]
+    back = [read_event(plain, "run") for plain in read_groups(json.loads(write_events(events)))]
     assert [event_to_plain(event) for event in back] == [event_to_plain(event) for event in events]
 
 

@@ -191,12 +191,21 @@ def make_piece(value: object) -> bytes:
     return zlib.compress(json.dumps(value).encode())
 
 
+def make_group(each: object, same: object = {}) -> bytes:
+    return make_piece([{"type": "RunStarted", "same": same, "each": each}])
+
+
 DEEP = zlib.compress(b"[" * 200_000 + b"]" * 200_000)
 HOSTILE_EVENTS = [
     *("text", 17, None, b"", b"no piece", make_piece({}), make_piece(["event"]), make_piece([{"type": 7}]), DEEP),
     *(make_piece([{"type": "RunStarted", "seq": seq}]) for seq in (-1, 10**30, "0", None)),
     make_piece([{"type": "RunEnded", "seq": 0, "spanId": "a", "parentId": "a", "time": "1970-01-01", "offsetS": 0}]),
     zlib.compress(b"\xff\xfe"),
+    *(make_group(each) for each in (None, [], {}, {"seq": 5}, {"seq": ["0"]}, {"seq": [None]}, {"seq": [[]]})),
+    *(make_group({"seq": [1, 2], "spanId": other}) for other in (["a"], None, 3, "ab")),
+    *(make_group({"seq": [1, 2]}, same) for same in (None, 3, "text", {"seq": "0"})),
+    make_group({"seq": [0] * 1_000_001}),
+    make_piece([{"type": "RunStarted", "seq": 0}, {"each": {"seq": [1]}}, "event"]),
 ]
 
 

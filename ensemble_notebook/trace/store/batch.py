@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ensemble_notebook.domain.events import Event
 from ensemble_notebook.trace.codec.event_codec import to_plain
-from ensemble_notebook.trace.codec.record_writer import write_events
+from ensemble_notebook.trace.codec.event_groups import read_groups, write_events
 from ensemble_notebook.trace.codec.secret_search import make_secret_search
 
 LARGEST: Final = 1 << 30
@@ -67,7 +67,7 @@ def fold(text: bytes) -> bytes:
 
 
 def decode_piece(data: object) -> list[Any]:
-    """The events or documents in a piece, as plain values.
+    """The groups of events, or the documents, in a piece, as plain values.
 
     Raises:
         ValueError: it is none.
@@ -84,6 +84,15 @@ def decode_piece(data: object) -> list[Any]:
     if not isinstance(values, list):
         raise ValueError("no list of values")
     return values
+
+
+def decode_event_piece(data: object) -> list[Any]:
+    """The events in a piece, as plain values, in order.
+
+    Raises:
+        KeyError, TypeError, ValueError, AttributeError: it is none.
+    """
+    return read_groups(decode_piece(data))
 
 
 def unfold(data: bytes) -> bytes:

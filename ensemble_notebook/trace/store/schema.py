@@ -13,7 +13,9 @@ from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.store.location import find_default_store
 
 APPLICATION_ID: Final = 0x454E5342
-VERSION: Final = 1
+VERSION: Final = 2
+"""Since 2, events of one kind stand together, see `event_groups`. A file of version 1 is read as it is, and becomes one
+of this version when something is written to it: code that knows version 1 alone could not read all of it any more."""
 LOCK_LIMIT_S: Final = 3.0
 """How long the file may be locked before a run goes on without it. Each writer holds it for milliseconds."""
 
@@ -77,7 +79,7 @@ def open_file(path: Path, *, is_new_allowed: bool) -> sqlite3.Connection:
     )
     connection.text_factory = _decode
     try:
-        _prepare(connection, path)
+        _prepare(connection, path, is_written=is_new_allowed)
     except sqlite3.DatabaseError as error:
         connection.close()
         if get_code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
@@ -132,7 +134,7 @@ def _make_place(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare(connection: sqlite3.Connection, path: Path, *, is_written: bool) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA foreign_keys = ON")
     names = _read_names(connection)
@@ -142,7 +144,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
         _create_tables(connection)
         names = _read_names(connection)
-    _check(connection, path, names)
+    version = _check(connection, path, names)
+    if is_written and version < VERSION:
+        connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
@@ -161,8 +165,11 @@ def _create_tables(connection: sqlite3.Connection) -> None:
             connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _check(connection: sqlite3.Connection, path: Path, names: frozenset[str]) -> None:
-    """Check that the file is a store of this version, and has nothing in it that acts by itself.
+def _check(connection: sqlite3.Connection, path: Path, names: frozenset[str]) -> int:
+    """Check that the file is a store that this version can read, and has nothing in it that acts by itself.
+
+    Returns:
+        The version of the store.
 
     Raises:
         UnusableStoreError: says what it is instead.
@@ -174,7 +181,8 @@ def _check(connection: sqlite3.Connection, path: Path, names: frozenset[str]) ->
             f"The run store {path} is of a newer version of ensemble-notebook. It is left alone; use that version, or "
             f"name another file in config.store."
         )
-    if application_id != APPLICATION_ID or version != VERSION or names - _LATER_NAMES != _NAMES:
+    if application_id != APPLICATION_ID or version < 1 or names - _LATER_NAMES != _NAMES:
         raise UnusableStoreError(
             f"The file {path} is a database, but no run store. It is left alone; name another file in config.store."
         )
+    return int(version)

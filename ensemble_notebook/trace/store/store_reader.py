@@ -14,7 +14,7 @@ from ensemble_notebook.domain.outputs.task_output import TaskOutput
 from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.codec.iso_time import parse_instant
 from ensemble_notebook.trace.codec.record_reader import read_event, read_value
-from ensemble_notebook.trace.store.batch import decode_piece
+from ensemble_notebook.trace.store.batch import decode_event_piece, decode_piece
 from ensemble_notebook.trace.store.owner import is_alive
 from ensemble_notebook.trace.store.run_facts import RememberedRun, RunFacts, RunSummary, StoredResult
 
@@ -69,7 +69,7 @@ def decode_events(run_id: str, pieces: Iterable[tuple[Any, Any]]) -> Iterator[Ev
     Raises:
         StoreError: one of them is damaged.
     """
-    for plain in _decode_documents(run_id, "events", (data for _, data in pieces)):
+    for plain in _decode_documents(run_id, "events", (data for _, data in pieces), decode_event_piece):
         event = _locate(run_id, lambda plain=plain: read_event(plain, run_id))  # type: ignore[misc]
         if event is not None:
             yield event
@@ -150,9 +150,11 @@ def _read_parts(text: str) -> Mapping[str, str]:
     return parts
 
 
-def _decode_documents(run_id: str, table: str, pieces: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def _decode_documents(
+    run_id: str, table: str, pieces: Iterable[Any], decode: Callable[[Any], list[Any]] = decode_piece
+) -> Iterator[dict[str, Any]]:
     for data in pieces:
-        for plain in _locate(run_id, lambda data=data: decode_piece(data)):  # type: ignore[misc]
+        for plain in _locate(run_id, lambda data=data: decode(data)):  # type: ignore[misc]
             if not isinstance(plain, dict):
                 raise StoreError(f"Run {run_id} can't be read from the store: a row of its {table} is damaged.")
             yield plain
