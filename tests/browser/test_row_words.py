@@ -128,3 +128,23 @@ def read_last_word(timeline: Locator) -> int:
 
     wait_for(look, 30, lambda: str(picture(timeline)["texts"]))
     return found[-1]
+
+
+def test_what_tells_items_apart_stays_in_sight_on_the_line_of_its_row(open_in_window: Opener) -> None:
+    many = "%%ensemble --llm scripted\ntasks:\n  {}: {{for_each: places, description: 'See {{item}}'}}\n"
+    names = "see", "see_all_of_the_places_that_were_named"
+    notebook = open_in_window(LOAD, "places = ['Rome', 'Oslo']", *map(many.format, names))
+    notebook.run_to_end(0, 1, 2, 3)
+    for number in (2, 3):
+        rows = notebook.timeline(number).locator(".et-row")
+        expect(rows).to_have_count(3)
+        for place in (1, 2):
+            row, end = rows.nth(place), rows.nth(place).locator(".et-end")
+            assert end.inner_text() == f"[{place - 1}]"
+            around, inside = row.bounding_box(), end.bounding_box()
+            title = row.locator(".et-title").bounding_box()
+            assert around is not None
+            assert inside is not None
+            assert title is not None
+            assert around["y"] <= title["y"] < title["y"] + title["height"] <= around["y"] + around["height"]
+            assert inside["x"] + inside["width"] <= title["x"] + title["width"] + 1
