@@ -129,7 +129,7 @@ def test_e72_sums_of_the_rows_are_those_of_the_map_and_its_trace() -> None:
         (pd.DataFrame({"to pic": [1]}), PromptTemplateError, "Rename the column 'to pic'"),
         ([{"topic": "a"}, 7, None], ValidationError, "row 1 is 7, row 2 is None"),
         (pd.Series(["a"]), ValidationError, "to_frame"),
-        ({"topic": "a"}, ValidationError, "got a dict"),
+        ({"topic": "a"}, ValidationError, "got a dict: of columns make a DataFrame"),
         (pd.DataFrame([[1, 2]], columns=["topic", "topic"]), ValidationError, "several columns called 'topic'"),
         (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])), ValidationError, "several levels"),
         ([{"topic": "a"}, {"topic": b"x"}], ValidationError, "row 1: The input 'topic'"),

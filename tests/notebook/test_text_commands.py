@@ -71,6 +71,7 @@ def test_the_text_is_shown_as_it_is_where_no_cell_can_be_made(kitchen, capsys):
     [
         ("yaml", "takes one variable that holds an ensemble or an output. Here are: desk."),
         ("yaml dsk", "there is no variable 'dsk'. Did you mean 'desk'? Here are: desk."),
+        ("yaml other", "there is no variable 'other'. Here are: desk."),
         ("python cook", "cook holds no ensemble, but a value of type function."),
     ],
 )

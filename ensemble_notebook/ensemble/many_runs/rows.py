@@ -66,7 +66,10 @@ def read_rows(given: Any, *, hides_labels: bool = False) -> Rows:
     Raises:
         ValidationError: it is neither, or a row or column can't be used; says which.
     """
-    if isinstance(given, str | bytes | Mapping | type) or not hasattr(given, "__iter__"):
+    if isinstance(given, Mapping):
+        kind = _describe_kind(given)
+        raise ValidationError(f"{_WANTED}, got {kind}: of columns make a DataFrame, of a single row a list of it.")
+    if isinstance(given, str | bytes | type) or not hasattr(given, "__iter__"):
         raise ValidationError(f"{_WANTED}, got {_describe_kind(given)}.")
     if _is_series(given):
         raise ValidationError(f"{_WANTED}, got a Series, which has no names of columns: give series.to_frame('name').")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ensemble_notebook.errors import ValidationError, did_you_mean
+from ensemble_notebook.errors import ValidationError, find_nearest
 from ensemble_notebook.notebook.magics.new_cell import CellText, give_cell
 
 if TYPE_CHECKING:
@@ -72,10 +72,11 @@ def _find_ensemble(
     result = value if isinstance(value, EnsembleOutput | MapResult) else None
     ensemble = value if result is None else result.ensemble
     if not isinstance(ensemble, Ensemble):
+        near = find_nearest(name, known)
         what = (
             f"{name} holds no ensemble, but a value of type {type(ensemble).__name__}."
             if name in names
-            else (f"there is no variable {name!r}.{did_you_mean(name, known)}")
+            else f"there is no variable {name!r}.{f' Did you mean {near!r}?' if near else ''}"
         )
         raise ValidationError(f"%ensemble {command}: {what}{here}")
     return name, ensemble, result
