@@ -1,5 +1,8 @@
 """Events folded into spans: what is recorded, and what the sums are (T1, T2, T3)."""
 
+import gc
+import weakref
+
 import pytest
 
 from ensemble_notebook.domain import events as ev
@@ -395,3 +398,19 @@ def test_the_wait_for_a_free_place_is_the_tasks(queued_s):
     with build.task("a", queued_s=queued_s), build.turn():
         build.llm("x")
     assert of_kind(TraceFold.from_events(build.finish()), SpanKind.TASK)[0].queue_ms == queued_s * 1000
+
+
+def test_a_fold_that_nobody_has_any_more_is_gone_at_once():
+    build = one_task()
+    with build.task("a"), build.turn():
+        build.llm("x")
+    fold = TraceFold.from_events(build.finish())
+    gone = weakref.ref(fold)
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        del fold
+        assert gone() is None
+    finally:
+        if was_on:
+            gc.enable()

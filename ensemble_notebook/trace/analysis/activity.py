@@ -92,16 +92,20 @@ def is_working(span: Span) -> bool:
 
 def list_times(span: Span, now_ms: float) -> Sequence[Interval]:
     """When a span ran; what has not ended runs until now."""
+    if span.start_ms is None:
+        return []
+    if not span.inactive_intervals:
+        return [(span.start_ms, now_ms if span.end_ms is None else span.end_ms)]
     return [(each.start_ms, now_ms if each.end_ms is None else each.end_ms) for each in span.active_intervals]
 
 
 def iterate_own_times(fold: TraceFold, now_ms: float) -> Iterator[tuple[Span, Sequence[Interval]]]:
     """Each span with the times in which nothing ran inside it."""
     inside: defaultdict[str | None, list[Interval]] = defaultdict(list)
-    for span in fold.spans.values():
-        inside[span.enclosing_id] += list_times(span, now_ms)
-    for span in fold.spans.values():
-        times = list_times(span, now_ms)
+    every = [(span, list_times(span, now_ms)) for span in fold.spans.values()]
+    for span, times in every:
+        inside[span.enclosing_id] += times
+    for span, times in every:
         yield span, list(_subtract(times, inside[span.span_id])) if span.span_id in inside else times
 
 

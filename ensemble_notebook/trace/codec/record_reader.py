@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin, get_type_hints
 
 from ensemble_notebook.domain import events as ev
@@ -31,6 +32,7 @@ _LAST: Final = datetime(2200, 1, 1, tzinfo=UTC)
 _LONGEST: Final = timedelta(days=50_000)
 _LARGEST: Final = 2**53
 
+_to_utc: Final = methodcaller("astimezone", UTC)
 _EVENTS: Final = {
     name: kind
     for name, kind in vars(ev).items()
@@ -54,11 +56,13 @@ def read_value(plain: Any, hint: Any) -> Any:
     Raises:
         TypeError, ValueError, AttributeError: it is none.
     """
-    from pydantic_core import ValidationError
-
     try:
         return _make_reader(hint).validate_python(plain)
-    except ValidationError as error:
+    except ValueError as error:
+        from pydantic_core import ValidationError  # not before: each event is read here
+
+        if not isinstance(error, ValidationError):
+            raise
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from error
@@ -158,7 +162,3 @@ def _read_error(plain: Any) -> BaseException | None:
     if not (isinstance(kind, str) and isinstance(message, str) and isinstance(origin, str | None)):
         raise ValueError("an error has a type and a message, which are texts")
     return make_recorded_error(kind, message, origin)
-
-
-def _to_utc(moment: datetime) -> datetime:
-    return moment.astimezone(UTC)

@@ -29,17 +29,19 @@ def mark_critical_spans(spans: Mapping[str, Span]) -> tuple[list[Span], list[Act
     critical with any of its tasks.
     """
     over = [span for span in spans.values() if span.end_seq is not None]
+    linked: list[Span] = []
+    inside: defaultdict[str | None, list[Span]] = defaultdict(list)
     for span in over:
         span.critical = False
-    run = next((span for span in over if span.kind is SpanKind.RUN), None)
+        if is_linked(span):
+            linked.append(span)
+        elif not is_startup(span):
+            inside[span.enclosing_id].append(span)
+    run = next((span for span in linked if span.kind is SpanKind.RUN), None)
     if run is None:
         return over, []
     run.critical, run.slack_ms = True, 0.0
-    chain = _mark_linked(run, [span for span in over if span is not run and is_linked(span)])
-    inside: defaultdict[str | None, list[Span]] = defaultdict(list)
-    for span in over:
-        if not is_linked(span) and not is_startup(span):
-            inside[span.enclosing_id].append(span)
+    chain = _mark_linked(run, [span for span in linked if span is not run])
     for parent in over:
         if parent.span_id in inside:
             _mark_inside(parent, inside[parent.span_id])
@@ -82,6 +84,11 @@ def _mark_chain(last: Milestone, closing: Mapping[str, Milestone]) -> list[Activ
 def _mark_inside(parent: Span, children: Sequence[Span]) -> None:
     """Mark the children of one span. Each is held up by those that were over when it started."""
     if parent.slack_ms is None:
+        return
+    if len(children) == 1:  # as in most of a run: a turn, its call, its attempt
+        (child,) = children
+        end_ms = child.end_ms or 0.0
+        child.critical, child.slack_ms = parent.critical, round(end_ms + parent.slack_ms - end_ms, 6)
         return
     children = sorted(children, key=lambda each: each.seq)
     seqs = [each.seq for each in children]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ensemble_notebook.domain import events as ev
 from ensemble_notebook.domain.definitions.cost import CostConfiguration, Price
@@ -94,28 +94,6 @@ class TraceFold:
         self._handlers: dict[type[ev.Event], Callable[[Any], object]] = {
             **operations.make_handlers(),
             **self._calls.make_handlers(),
-            ev.RunStarted: self._on_run_started,
-            ev.PlanMade: self._on_plan_made,
-            ev.Noted: self._on_noted,
-            ev.WaitEnded: self._on_wait_ended,
-            ev.Warned: self._on_warned,
-            ev.RunEnded: self._on_run_ended,
-            ev.NestedRunEnded: self._on_nested_run_ended,
-            ev.PhaseStarted: self._on_phase_started,
-            ev.PhaseEnded: self._on_phase_ended,
-            ev.PhaseRetried: self._on_sent_back,
-            ev.PhaseSkipped: self._on_phase_skipped,
-            ev.TaskStarted: self._on_task_started,
-            ev.ItemsListed: self._on_items_listed,
-            ev.TaskInputPrepared: self._on_task_input_prepared,
-            ev.TaskRetried: self._on_sent_back,
-            ev.TaskFellBack: self._on_task_fell_back,
-            ev.TaskCompleted: self._on_task_completed,
-            ev.TaskReused: self._on_task_reused,
-            ev.TaskNotReused: self._on_task_not_reused,
-            ev.TaskFailed: self._on_task_failed,
-            ev.TaskSkipped: self._on_task_skipped,
-            ev.BudgetWarning: self._on_warned,
         }
 
     @classmethod
@@ -135,8 +113,10 @@ class TraceFold:
         """Take in the next event. A type that it doesn't know changes nothing."""
         with self.lock:
             self.tree.next_version()
-            handler = self._handlers.get(type(event))
-            if handler is not None:
+            own, handler = self._own_handlers.get(type(event)), self._handlers.get(type(event))
+            if own is not None:
+                own(self, event)
+            elif handler is not None:
                 handler(event)
 
     @property
@@ -373,6 +353,32 @@ class TraceFold:
         if span is not None:
             self.tree.end(event, span, status, summarize_error(error))
         return span
+
+    # Not bound to it: a fold that refers to itself stays until somebody looks for garbage, hundreds of megabytes of it.
+    _own_handlers: ClassVar[Mapping[type[ev.Event], Callable[[TraceFold, Any], object]]] = {
+        ev.RunStarted: _on_run_started,
+        ev.PlanMade: _on_plan_made,
+        ev.Noted: _on_noted,
+        ev.WaitEnded: _on_wait_ended,
+        ev.Warned: _on_warned,
+        ev.RunEnded: _on_run_ended,
+        ev.NestedRunEnded: _on_nested_run_ended,
+        ev.PhaseStarted: _on_phase_started,
+        ev.PhaseEnded: _on_phase_ended,
+        ev.PhaseRetried: _on_sent_back,
+        ev.PhaseSkipped: _on_phase_skipped,
+        ev.TaskStarted: _on_task_started,
+        ev.ItemsListed: _on_items_listed,
+        ev.TaskInputPrepared: _on_task_input_prepared,
+        ev.TaskRetried: _on_sent_back,
+        ev.TaskFellBack: _on_task_fell_back,
+        ev.TaskCompleted: _on_task_completed,
+        ev.TaskReused: _on_task_reused,
+        ev.TaskNotReused: _on_task_not_reused,
+        ev.TaskFailed: _on_task_failed,
+        ev.TaskSkipped: _on_task_skipped,
+        ev.BudgetWarning: _on_warned,
+    }
 
 
 def _read_worked_ms(event: ev.TaskCompleted | ev.TaskFailed | ev.TaskSkipped) -> float | None:

@@ -70,7 +70,10 @@ def decode_events(run_id: str, pieces: Iterable[tuple[Any, Any]]) -> Iterator[Ev
         StoreError: one of them is damaged.
     """
     for plain in _decode_documents(run_id, "events", (data for _, data in pieces), decode_event_piece):
-        event = _locate(run_id, lambda plain=plain: read_event(plain, run_id))  # type: ignore[misc]
+        try:
+            event = read_event(plain, run_id)
+        except SIGNS_OF_DAMAGE as error:
+            raise _explain(run_id, error) from error
         if event is not None:
             yield event
         elif not isinstance(plain["type"], str):
@@ -165,5 +168,9 @@ def _locate(run_id: str, read: Callable[[], T]) -> T:
     try:
         return read()
     except SIGNS_OF_DAMAGE as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise StoreError(f"Run {run_id} can't be read from the store: a row is damaged ({reason}).") from error
+        raise _explain(run_id, error) from error
+
+
+def _explain(run_id: str, error: Exception) -> StoreError:
+    reason = f"{type(error).__name__}: {error}"
+    return StoreError(f"Run {run_id} can't be read from the store: a row is damaged ({reason}).")
