@@ -214,6 +214,13 @@ def test_c34_what_can_not_be_kept_runs_again_and_says_so(result: Any, words: str
     assert words in reasons(again)["make"]
 
 
+def test_c34_a_run_that_kept_no_text_is_named_as_the_reason() -> None:
+    before = Ensemble(name="Night watch", tasks=[done("make")], capture_mode="metadata").run()
+    again = Ensemble(name="Night watch", tasks=[done("make")]).run(reuse=True)
+    assert worked(again) == ["make"]
+    assert reasons(again)["make"] == f"run {before.run_id} kept no text (capture_mode metadata)"
+
+
 def test_c34_values_come_back_as_they_were() -> None:
     tasks = [
         done("plain", handler=lambda given: {"n": [1, 2.5, None]}),

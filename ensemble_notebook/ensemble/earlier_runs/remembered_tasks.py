@@ -115,8 +115,12 @@ class RememberedTasks:
 
     def _explain(self, path: str, key: TaskKey) -> str:
         """Why no stored result can be reused."""
-        last = self._results.find_last(self._writer.facts.name, path)
+        facts = self._writer.facts
+        last = self._results.find_last(facts.name, path)
         if last is None:
+            run = self._results.find_last_run(facts.name, facts.run_id)
+            if run is not None and not run.keeps_texts:
+                return f"run {run.run_id} kept no text (capture_mode {run.capture_mode.value})"
             return "no remembered run has completed it"
         if last.key == key.key and last.obstacle is not None:
             return f"nothing changed, but {last.obstacle}"

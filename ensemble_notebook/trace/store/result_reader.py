@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from ensemble_notebook.errors import StoreError
 from ensemble_notebook.trace.store.faults import describe_fault
-from ensemble_notebook.trace.store.run_facts import StoredResult
+from ensemble_notebook.trace.store.run_facts import RunFacts, StoredResult
 from ensemble_notebook.trace.store.schema import open_file
-from ensemble_notebook.trace.store.store_reader import read_last_result, read_result
+from ensemble_notebook.trace.store.store_reader import read_last_facts, read_last_result, read_result
 
 T = TypeVar("T")
 
@@ -45,6 +45,14 @@ class ResultReader:
             StoreError: the store can't be read.
         """
         return self._read(lambda connection: read_last_result(connection, name, path))
+
+    def find_last_run(self, name: str | None, but: str) -> RunFacts | None:
+        """What is known of the last run of an ensemble of this name, but for this one.
+
+        Raises:
+            StoreError: the store can't be read.
+        """
+        return self._read(lambda connection: read_last_facts(connection, name, but))
 
     def close(self) -> None:
         """Let go of the file; another question opens it again."""

@@ -122,6 +122,18 @@ def read_last_result(connection: sqlite3.Connection, name: str | None, path: str
         return None
 
 
+def read_last_facts(connection: sqlite3.Connection, name: str | None, but: str) -> RunFacts | None:
+    """What is known of the last run of an ensemble of this name, but for this one; None where there is none."""
+    row = connection.execute(
+        "SELECT facts FROM runs WHERE name IS ? AND run_id != ? ORDER BY number DESC LIMIT 1", (name, but)
+    ).fetchone()
+    try:
+        found: RunFacts | None = None if row is None else read_value(json.loads(row[0]), RunFacts)
+    except SIGNS_OF_DAMAGE:
+        return None
+    return found
+
+
 def _read_run(row: tuple[Any, ...]) -> RememberedRun:
     status, ended_at, seen_at, owner, facts = row
     status = RunStatus(status)
