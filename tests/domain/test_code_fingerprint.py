@@ -306,6 +306,13 @@ def test_connection_that_a_helper_reaches_is_named():
     notebook.names["conn"].close()
 
 
+def test_details_name_all_that_have_the_same_value():
+    """Python has one object for each small number."""
+    source = "k = 1\ndef it(loud=1):\n    return k + loud"
+    details = dict(make_content_graph().read(Notebook().run(source)).details)
+    assert (details["k"], details["loud"]) == ("=1", "=1")
+
+
 def test_details_name_the_helpers_and_show_short_values():
     details = dict(make_content_graph().read(Notebook().run(TOOL)).details)
     assert next(iter(details)) == "its code"

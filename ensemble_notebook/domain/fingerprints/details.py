@@ -38,13 +38,13 @@ def write_details(root: ContentNode) -> tuple[tuple[str, str], ...]:
         if is_code:
             found.setdefault(_name_code(label, node.subject, is_first=ITS_CODE not in found), shorten(node.own))
         for name, child in node.children:
-            if id(child) in seen:
-                continue
-            seen.add(id(child))
+            # Also if it was seen: Python has one object for each small number, so that two names may share a value.
             if is_code and name and not name.startswith(".") and not _holds_code(child):
                 found.setdefault(name, show_value(name, child.subject) or shorten(child.digest or child.own))
                 name = ""
-            waiting.append((name, child))
+            if id(child) not in seen:
+                seen.add(id(child))
+                waiting.append((name, child))
     return tuple(found.items())
 
 
