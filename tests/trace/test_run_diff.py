@@ -2,6 +2,7 @@
 
 import pickle
 from collections import Counter
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 from ensemble_notebook import Agent, Ensemble, ScriptedChatModel, Task
 from ensemble_notebook.domain.definitions.cost import CostConfiguration
 from ensemble_notebook.domain.definitions.enums import CaptureMode
+from ensemble_notebook.domain.wording import format_duration, format_money
 from ensemble_notebook.errors import ValidationError
 from ensemble_notebook.testing.event_builder import EventBuilder
+from ensemble_notebook.trace.comparison.diff_lines import format_difference
 from ensemble_notebook.trace.comparison.text_changes import TextChange, TextChanges
 from ensemble_notebook.trace.comparison.word_diff import diff_words, mark_words, shorten_same
 from ensemble_notebook.trace.execution_trace import ExecutionTrace
@@ -184,6 +187,13 @@ def test_a_difference_of_unknown_tokens_is_unknown():
     assert diff.frame.delta_input_tokens.isna().all()
     assert diff.frame.delta_cost.isna().all()
     assert diff.summary == "2 tasks: 2 same · time ±0"
+
+
+def test_a_difference_too_small_to_show_is_less_than_what_is_shown():
+    assert format_difference(-0.000001, partial(format_money, currency="EUR")) == "<€0.00001"
+    assert format_difference(0.3, format_duration) == "<1 ms"
+    diff = write(seconds=1).diff(write(seconds=1.0001))
+    assert diff.summary == "2 tasks: 2 same · time <1 ms · tokens ±0 · cost ±0"
 
 
 def test_a_task_that_was_reused_is_the_same_and_saves_what_it_had_taken(store_path):

@@ -63,13 +63,13 @@ def render_diff_lines(lines: Sequence[DiffLine]) -> list[str]:
 
 
 def format_difference(value: Any, write: Callable[[Any], str]) -> str:
-    r"""A difference with its sign: ``+1.2 s``, ``\N{MINUS SIGN}$0.002``, ``±0``; a dash if it is unknown."""
+    r"""A difference with its sign: ``+1.2 s``, ``\N{MINUS SIGN}$0.002``, ``±0``, ``<$0.00001``; a dash if unknown."""
     if value is None:
         return UNKNOWN
     if value == 0:
         return "±0"
     told = write(abs(value))
-    return f"±{told}" if told.startswith("<") else f"{'+' if value > 0 else SIGNS['removed']}{told}"
+    return told if told.startswith("<") else f"{'+' if value > 0 else SIGNS['removed']}{told}"
 
 
 def format_deltas(row: RowDiff, currency: str) -> tuple[str, str, str]:

@@ -142,4 +142,4 @@ def describe_delta(row: RowDiff, currency: str) -> str:
     deltas = (row.delta_ms, row.delta_tokens, row.delta_cost)
     time, tokens, cost = format_deltas(row, currency)
     parts = zip(deltas, (time, f"{tokens} tokens", cost), strict=True)
-    return " · ".join(told for delta, told in parts if delta and not told.startswith("±"))
+    return " · ".join(told for delta, told in parts if delta and not told.startswith("<"))
