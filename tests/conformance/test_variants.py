@@ -237,6 +237,13 @@ def test_e73_a_cell_tries_models_which_may_be_variables(shell: Any, capsys: pyte
     assert frame.raw.tolist() == ["1", "1", "2", "2"]
 
 
+def test_e73_a_dry_run_shows_the_models_of_the_variants(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    body = "llm: local\ntasks:\n- {name: one, description: Say it}\n- {name: two, description: End, llm: scripted}\n"
+    shell.run_cell_magic("ensemble", "--vary llm=scripted --vary llm=openai:m --dry-run -o plan", body)
+    assert [each.llm for each in shell.user_ns["plan"].tasks] == ["scripted or openai:m", "scripted"]
+    assert "scripted or openai:m" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "line, error, words",
     [

@@ -31,6 +31,7 @@ from ensemble_notebook.notebook.magics.warm_up import WarmUp
 if TYPE_CHECKING:
     from ensemble_notebook.cell.cell import Cell
     from ensemble_notebook.cell.cell_file import CellFile
+    from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
     from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
     from ensemble_notebook.ensemble.many_runs.map_result import MapResult
     from ensemble_notebook.ensemble.run_handle import RunHandle
@@ -214,16 +215,17 @@ class EnsembleMagics(Magics):
 
         for warning in read.warnings:
             _write(f"Warning: {warning}\n")
-        display(read.plan)
+        plan = read.plan if many is None else many.plan(read)
+        display(plan)
         if many is not None:
             _write(f"{many.describe()}.\n")
         estimate = read.estimate() if many is None else many.estimate(read)
         if estimate is not None:
             _write(f"Estimate: {estimate}.\n")
         if out != DEFAULT_OUT:
-            self._bind_plan(read, out)
+            self._bind_plan(plan, out)
 
-    def _bind_plan(self, read: Cell, out: str) -> None:
+    def _bind_plan(self, plan: ExecutionPlan, out: str) -> None:
         """Bind the plan to the name that was asked for, unless it has what a run left, which may have cost money."""
         from ensemble_notebook.ensemble.ensemble_output import EnsembleOutput
         from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
@@ -233,7 +235,7 @@ class EnsembleMagics(Magics):
         if isinstance(self._names.get(out), EnsembleOutput | RunHandle | MapResult | MapHandle):
             _write(f"{out} still has the output of an earlier run. Give -o another name to bind this plan.\n")
         else:
-            self._names[out] = read.plan
+            self._names[out] = plan
             _write(f"{out} is this plan.\n")
 
     def _describe_cell(self, text: str, line: str) -> RunOrigin:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,10 @@ from ensemble_notebook.notebook.live.display_mode import has_reader
 if TYPE_CHECKING:
     from ensemble_notebook.cell.cell import Cell
     from ensemble_notebook.cell.language.options import Options
+    from ensemble_notebook.domain.definitions.ensemble_definition import EnsembleDefinition
     from ensemble_notebook.domain.definitions.limits import Budget
     from ensemble_notebook.domain.outputs.cost_estimate import CostEstimate
+    from ensemble_notebook.domain.planning.execution_plan import ExecutionPlan
     from ensemble_notebook.ensemble.ensemble import Ensemble
     from ensemble_notebook.ensemble.many_runs.map_handle import MapHandle
     from ensemble_notebook.ensemble.run_settings import RunSettings
@@ -93,14 +95,18 @@ class ManyRuns:
         rows = f"one for each row of {self._variable}"
         return f"{runs}, {rows}{f' under each of {variants}' if self._changes else ''}"
 
+    def plan(self, read: Cell) -> ExecutionPlan:
+        """What each of them would do; a task has the models of all variants. Imports and calls nothing (C4)."""
+        changed = [_change_definition(read.definition, each) for each in self._changes.values() if _LLM in each]
+        plans = [replace(read, definition=each, graph=build_graph(each)).plan for each in changed]
+        return _join_models(plans) if plans else read.plan
+
     def estimate(self, read: Cell) -> CostEstimate | None:
         """What the cell will take in all; None where nobody can tell without importing what it names (C4)."""
         estimates = []
         for changes, rows in zip(self._changes.values() or ({},), self._to_run, strict=True):
-            definition, graph = read.definition, read.graph
-            if _LLM in changes:
-                definition = replace(definition, llm=changes[_LLM])
-                graph = build_graph(definition)
+            definition = _change_definition(read.definition, changes)
+            graph = read.graph if definition is read.definition else build_graph(definition)
             try:
                 inputs = {**read.inputs, **changes.get(_INPUTS, {})}
                 estimates.append(estimate_map(definition, graph, rows, inputs))
@@ -137,6 +143,22 @@ def _to_changes(values: Mapping[str, str], names: Mapping[str, Any]) -> dict[str
     if _LLM in values:
         changes[_LLM] = names.get(values[_LLM], values[_LLM])
     return changes
+
+
+def _change_definition(definition: EnsembleDefinition, changes: Mapping[str, Any]) -> EnsembleDefinition:
+    """What a variant runs; the same object where its model is that of the cell."""
+    return replace(definition, llm=changes[_LLM]) if _LLM in changes else definition
+
+
+def _join_models(plans: Sequence[ExecutionPlan]) -> ExecutionPlan:
+    """One plan for those of all variants, which differ in nothing but models."""
+    tasks = []
+    for same in zip(*(each.tasks for each in plans), strict=True):
+        models = dict.fromkeys(each.llm for each in same if each.llm is not None)
+        nested = [each.nested for each in same if each.nested is not None]
+        joined = _join_models(nested) if nested else None
+        tasks.append(replace(same[0], llm=" or ".join(models) or None, nested=joined))
+    return replace(plans[0], tasks=tuple(tasks))
 
 
 def confirm_cost(shell: Any, runs: str, estimate: CostEstimate | None, budget: Budget | None, most: float) -> None:
