@@ -89,6 +89,10 @@ describe("very many siblings", () => {
     expect([group?.row.status, group?.row.name]).toEqual([status, name]);
   });
 
+  it("are counted with commas, as everywhere", () => {
+    expect(arrange(broad(1000)).track(groupOf("p"))?.row.name).toBe("1,000 done");
+  });
+
   it("have none where they are not so many", () => {
     expect(arrange(broad(99)).tracks.every((track) => track.kind !== "group")).toBe(true);
   });

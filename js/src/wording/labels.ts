@@ -18,7 +18,7 @@ export function stateOfMany(statuses: readonly Status[]): { status: Status; name
   const counts = new Map<Status, number>([["ok", 0]]);
   for (const status of statuses) counts.set(status, (counts.get(status) ?? 0) + 1);
   const found = WORST_FIRST.filter((status) => counts.has(status));
-  return { status: found[1] ?? "ok", name: found.map((status) => `${counts.get(status)} ${STATUS_NAMES[status]}`).join(", ") };
+  return { status: found[1] ?? "ok", name: found.map((status) => `${formatExactCount(counts.get(status))} ${STATUS_NAMES[status]}`).join(", ") };
 }
 
 /** So many tasks of a run, by what they are called: `3 tasks`, of a map `3 rows`. */
