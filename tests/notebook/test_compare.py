@@ -73,6 +73,15 @@ def test_runs_are_compared_by_variables_by_place_or_the_last_two(runs, words):
     assert dict(zip(diff.frame.path, diff.frame.status, strict=True))["facts"] == "same"
 
 
+def test_another_variable_is_no_change_of_the_definition(shell, store_path):
+    shell.names["model"] = ScriptedChatModel(default="Waves.")
+    for out in ("one", "two"):
+        assert shell.run(f"%%ensemble -o {out}\nllm: model\ntasks: [Name facts]").success
+    diff = value(shell, "%ensemble diff -2 -1")
+    assert not diff.definition
+    assert [said.split(" · ")[0] for _, said in diff.sides] == ["one", "two"]
+
+
 def test_runs_are_compared_by_ids_and_their_beginnings(runs):
     first, second = runs.names["first"].run_id, runs.names["second"].run_id
     assert (

@@ -22,7 +22,7 @@ def describe_definition(fold: TraceFold, *, has_texts: bool) -> dict[str, str]:
     """
     budget = {} if fold.budget is None else fold.budget.limits
     limits = {f"budget {name}": value for name, value in budget.items()}
-    facts = {"name": fold.name, "workflow": fold.workflow, "max_concurrency": fold.max_concurrency, **limits}
+    facts = {"name": fold.declared_name, "workflow": fold.workflow, "max_concurrency": fold.max_concurrency, **limits}
     parts = {"ensemble": _write(facts)}
     for agent in fold.agents:
         texts = {"goal": agent.goal, "background": agent.background} if has_texts else {}

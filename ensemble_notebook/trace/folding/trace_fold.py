@@ -52,6 +52,8 @@ class TraceFold:
     Attributes:
         tree: the spans, and which of them changed when. log: the messages.
         run: the span of the run itself; None before it starts.
+        name: of the ensemble, else of the variable that has the output of the run, where that is known.
+        declared_name: of the ensemble; None where it has none.
         status, exit_reason: of the run. error: type and message of what ended it, or None.
         agents, budget, capture_mode, replayed_from: as the run began with them.
         chain: what made the run as long as it was, see `critical`; empty before the end.
@@ -70,6 +72,7 @@ class TraceFold:
         self.run: Span | None = None
         self.run_id: str = ""
         self.name: str | None = None
+        self.declared_name: str | None = None
         self.workflow: str | None = None
         self.inputs: Mapping[str, str] = {}
         self.max_concurrency: int | None = None
@@ -157,7 +160,8 @@ class TraceFold:
     # --- The run ------------------------------------------------------------------------------------------------------
 
     def _on_run_started(self, event: ev.RunStarted) -> None:
-        self.run_id, self.name, self.workflow = event.run_id, event.name, str(event.workflow)
+        self.run_id, self.workflow = event.run_id, str(event.workflow)
+        self.name = self.declared_name = event.name
         self.inputs = {name: clean_value(name, value) for name, value in event.inputs.items()}
         self.max_concurrency, self.budget = event.max_concurrency, event.budget
         self.agents, self.capture_mode = event.agents, event.capture_mode
