@@ -223,7 +223,9 @@ def test_e73_a_cell_runs_with_each_value_and_for_each_row(shell: Any, capsys: py
     frame = shell.user_ns["both"].frame
     assert frame.index.tolist() == [("style=low", 0), ("style=low", 1), ("style=very loud", 0), ("style=very loud", 1)]
     assert frame.raw.tolist()[2:] == ["Say a very loud", "Say b very loud"]
-    assert "2 rows under 2 variants: 4 completed" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "completed · both ·" in told  # named by the variable (W22)
+    assert "2 rows under 2 variants: 4 completed" in told
 
 
 def test_e73_a_cell_tries_models_which_may_be_variables(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,11 +73,12 @@ def make_run_display(
     """
     expression = f"{variable}.result()" if is_background else variable
     if mode is DisplayMode.TEXT:
+        painter = RunPainter(cost, variable, cell)
         return TerminalDisplay(
-            RunPainter(cost, variable, cell), expression, cell, has_timeline=has_timeline, is_background=is_background
+            painter, expression, variable, cell, has_timeline=has_timeline, is_background=is_background
         )
     live = RunPainter(cost, variable, cell) if mode is DisplayMode.WIDGET and has_timeline else None
-    return NotebookDisplay(live, expression, cell, has_timeline=has_timeline, is_background=is_background)
+    return NotebookDisplay(live, expression, variable, cell, has_timeline=has_timeline, is_background=is_background)
 
 
 class NotebookDisplay:
@@ -87,12 +88,20 @@ class NotebookDisplay:
     """
 
     def __init__(
-        self, live: RunPainter | None, expression: str, cell: str, *, has_timeline: bool, is_background: bool
+        self,
+        live: RunPainter | None,
+        expression: str,
+        variable: str,
+        cell: str,
+        *,
+        has_timeline: bool,
+        is_background: bool,
     ) -> None:
         self.listeners: Sequence[Any] = () if live is None else (live,)
         self.has_buttons = live is not None
         self._live = live
         self._expression = expression
+        self._variable = variable
         self._cell = cell
         self._has_timeline = has_timeline
         self._is_background = is_background
@@ -141,7 +150,8 @@ class NotebookDisplay:
     def _make_last_picture(self, output: EnsembleOutput | None) -> dict[str, Any]:
         if output is not None:
             live = None if self._live is None else self._live.messages
-            return add_feed_id(make_output_bundle(output, self._expression, live, self._cell), self._feed)
+            bundle = make_output_bundle(output, self._expression, live, self._cell, self._variable)
+            return add_feed_id(bundle, self._feed)
         return (
             _make_text_bundle("") if self._live is None else make_snapshot_bundle(self._live.messages.make_snapshot())
         )
@@ -153,11 +163,12 @@ class TerminalDisplay:
     has_buttons = False
 
     def __init__(
-        self, live: RunPainter, expression: str, cell: str, *, has_timeline: bool, is_background: bool
+        self, live: RunPainter, expression: str, variable: str, cell: str, *, has_timeline: bool, is_background: bool
     ) -> None:
         from rich.console import Console
 
         self._expression = expression
+        self._variable = variable
         self._cell = cell
         self._has_timeline = has_timeline and not is_background
         self._has_answer = not is_background
@@ -187,10 +198,11 @@ class TerminalDisplay:
             for warning in () if output is None else output.late_warnings:
                 display(_make_text_bundle(f"! {remove_control_characters(warning)}"), raw=True)
         elif self._has_timeline and output is not None:
-            display(_make_text_bundle(make_output_bundle(output, cell=self._cell)["text/plain"]), raw=True)
-        bundle = _make_answer_bundle(output, result, self._expression) if self._has_answer else None
-        if bundle is not None:
-            display(_make_text_bundle(f"\n{bundle['text/plain']}"), raw=True)
+            bundle = make_output_bundle(output, cell=self._cell, variable=self._variable)
+            display(_make_text_bundle(bundle["text/plain"]), raw=True)
+        answer = _make_answer_bundle(output, result, self._expression) if self._has_answer else None
+        if answer is not None:
+            display(_make_text_bundle(f"\n{answer['text/plain']}"), raw=True)
 
 
 def _make_live_bundle(feed: RunFeed) -> dict[str, Any]:

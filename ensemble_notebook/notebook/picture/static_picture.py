@@ -57,6 +57,7 @@ def make_output_bundle(
     expression: str | None = None,
     live: TimelineMessages | None = None,
     cell: str | None = None,
+    variable: str | None = None,
 ) -> Bundle:
     """A finished run, complete or partial, in every form: plain text, HTML, saved trace (at most 200 kB).
 
@@ -65,12 +66,13 @@ def make_output_bundle(
         expression: says where texts are whole, of which there is only a part; None: the variable that has the output.
         live: what views were told of the run; where that is all of it, its events need not be folded again.
         cell: what the notebook calls the cell that ran it.
+        variable: will have the output, or the result of the map that it is of; None: the one that has the output.
     """
     expression = expression or find_variable(output) or "output"
     if live is not None and live.hand_fold(output.trace.take_fold):
         messages = live.with_warnings(output.late_warnings)
     else:
-        messages = make_messages(output, cell)
+        messages = make_messages(output, cell, variable)
     return make_last_bundle(messages, f"{expression}[{{}}].raw")
 
 
@@ -102,12 +104,12 @@ def _make_chart_bundle(chart: Chart, outputs: Mapping[str, str], whole_text: str
     return {"text/plain": render_chart_text(chart), "text/html": render_chart_html(chart, outputs, whole_text)}
 
 
-def make_messages(output: EnsembleOutput, cell: str | None = None) -> TimelineMessages:
+def make_messages(output: EnsembleOutput, cell: str | None = None, variable: str | None = None) -> TimelineMessages:
     """The messages about a run that has ended, in the cell that the notebook calls `cell`."""
     fold = copy(output.trace.fold)  # to fold the events again takes a second for 20 MB of text
     late = output.late_warnings  # of what came after the last event, such as an export (E70)
     fold.warnings = [*fold.warnings, *late]
-    return TimelineMessages(fold, variable=find_variable(output), cell=cell)
+    return TimelineMessages(fold, variable=variable or find_variable(output), cell=cell)
 
 
 def make_plan_bundle(plan: ExecutionPlan, title: str = "plan") -> Bundle:
