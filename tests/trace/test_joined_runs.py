@@ -40,6 +40,15 @@ def test_each_task_of_the_first_run_stands_above_the_same_task_of_the_second():
     ]
 
 
+def test_a_model_that_is_started_says_for_which_run():
+    build = EventBuilder({"plan": ()})
+    with build.task("plan"), build.startup("Starting the local model"):
+        build.wait(2)
+    started = ExecutionTrace.from_events(build.finish())
+    rows = join(started, write()).make_snapshot()["rows"]
+    assert [row["name"] for row in rows if row["kind"] == "wait"] == ["A · Starting the local model"]
+
+
 def test_rows_of_the_second_run_say_how_much_more_they_took():
     rows = join(write(), write(2, has_check=True)).make_snapshot()["rows"]
     told = {row["name"]: row.get("delta") for row in rows if row["kind"] == "task"}

@@ -94,6 +94,7 @@ class JoinedRuns(TraceFold):
         around = None if span.parent_id is None else self._copies.get((side, span.parent_id))
         task = None if span.task_id is None else self._copies.get((side, span.task_id))
         is_task = span.kind is SpanKind.TASK
+        has_row = is_task or (span.task_id is None and span.kind is not SpanKind.PHASE)  # as a model that is started
         name = partial("{} · {}".format, side)
         copied = replace(
             span,
@@ -102,7 +103,7 @@ class JoinedRuns(TraceFold):
             parent_id=None if around is None else around.span_id,
             parent=parent,
             position=len(self.tree.spans),
-            name=name(span.name) if is_task else span.name,
+            name=name(span.name) if has_row else span.name,
             task=name(span.task) if span.task is not None else None,
             depends_on=tuple(map(name, span.depends_on)) if is_task else span.depends_on,
             context=tuple(map(name, span.context)),
