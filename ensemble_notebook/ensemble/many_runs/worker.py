@@ -189,7 +189,7 @@ def _is_orphaned(home: int) -> bool:
 
 
 @functools.cache
-def _find_parent(_process: int) -> int:
+def _find_parent(_pid: int) -> int:
     """The parent that this process had when it was first asked; a fork inherits the answer of another one."""
     return os.getppid()
 
