@@ -31,7 +31,7 @@ def test_cells_of_the_readme_run_from_top_to_bottom(tmp_path):
     assert any("text/html" in output.get("data", {}) for output in cells[1].outputs)
     assert "✓ completed" in text_below(cells, "-o report")
     assert "input_tokens" in text_below(cells, "report.raw")
-    assert "6 rows: 6 completed" in text_below(cells, "-o labelled")
+    assert "3 rows under 2 variants: 6 completed" in text_below(cells, "-o labelled")
     assert "[-tersely-]{+kindly+}" in text_below(cells, "labelled.diff")
 
 
